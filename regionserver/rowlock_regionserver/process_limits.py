@@ -23,11 +23,7 @@ def memory_error_refused(what: Path | str) -> Iterator[None]:
     try:
         yield
     except MemoryError as error:
-        raise OutOfMemoryError(
-            f"the server lacks memory or address space for {what}{detail_of(error)}; nothing was changed, retry, or "
-            "give it more",
-            retry_after_ms=_RETRY_AFTER_MS,
-        ) from error
+        raise out_of_memory(what, error) from error
 
 
 @contextlib.contextmanager
@@ -51,6 +47,15 @@ def memory_error_final(path: Path) -> Iterator[None]:
         raise UnknownOutcomeError(
             f"the process lacked memory or address space in the middle of a change of {path}{detail_of(error)}"
         ) from error
+
+
+def out_of_memory(what: Path | str, error: MemoryError) -> OutOfMemoryError:
+    """Returns the refusal of work on `what`, which has changed nothing."""
+    return OutOfMemoryError(
+        f"the server lacks memory or address space for {what}{detail_of(error)}; nothing was changed, retry, or "
+        "give it more",
+        retry_after_ms=_RETRY_AFTER_MS,
+    )
 
 
 def detail_of(error: MemoryError) -> str:

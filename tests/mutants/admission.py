@@ -66,6 +66,20 @@ ADMISSION = [
         f"{COALESCED}::test_answers_with_cells_are_bounded_as_those_of_other_changes_are",
     ),
     Mutant(
+        "a get without memory is an error of unknown outcome",
+        "_failure",
+        'out_of_memory("a get", error) if isinstance(error, MemoryError) else error',
+        "error",
+        f"{POINTS}::test_a_get_without_memory_is_refused_and_may_be_repeated",
+    ),
+    Mutant(
+        "a scan without memory is an error of unknown outcome",
+        "OpenScan._stepping",
+        'with self._lock, memory_error_refused("a scan"):',
+        "with self._lock:",
+        "unit/engine/test_scans.py::test_a_scan_without_memory_is_refused_and_may_be_repeated",
+    ),
+    Mutant(
         "the event loop reads a long change",
         "ChangeRun.try_inline",
         "self._request.read(INLINE_ROWS_MAX, INLINE_PARTS_MAX)",

@@ -8,6 +8,7 @@ COMMIT = "unit/host/test_bulk_commit.py"
 LARGE = "unit/host/test_large_bulk_writes.py"
 DAMAGED = "unit/host/test_damaged_bulk_commits.py"
 LOST = "unit/host/test_lost_batches.py"
+NO_MEMORY = "unit/host/test_bulk_writes_without_memory.py"
 MANY = "unit/host/test_many_batches.py"
 LARGE_CRASHES = "unit/host/test_large_bulk_crashes.py"
 LARGE_CRASH = f"{LARGE_CRASHES}::test_a_crash_at_any_call_of_a_large_commit_leaves_all_of_it_or_nothing[False]"
@@ -37,6 +38,13 @@ BULK_WRITE_MUTANTS = [
         "            self._first = self._numbering.begin()\n        self._mvcc.complete(self._first)\n"
         '        self._mvcc = type("M", (), {"complete": lambda *_: None, "last": 0})()\n',
         f"{COMMIT}::test_no_reader_sees_a_commit_before_its_commit_point",
+    ),
+    Mutant(
+        "a batch that can't be staged for lack of memory has an unknown outcome",
+        "BulkWrites.stage",
+        '            memory_error_refused("a batch of a bulk write"),\n',
+        "",
+        f"{NO_MEMORY}::test_a_batch_that_can_not_be_staged_is_refused_and_leaves_no_file[read]",
     ),
     Mutant(
         "a failed commit stays in memory",

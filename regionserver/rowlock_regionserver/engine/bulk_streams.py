@@ -29,6 +29,7 @@ from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, 
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.memory_plan import REQUEST_COST
 from rowlock_regionserver.operations import RequestId, WriteOptions
+from rowlock_regionserver.process_limits import memory_error_refused
 from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch
 from rowlock_regionserver.sessions.session import SessionRef
@@ -177,7 +178,8 @@ class BulkStreams:
     ) -> InvalidRequestError | None:
         """Applies a batch up to APPLY, in a worker; calls `answer` once. Returns the error if it can't be parsed."""
         try:
-            request = codec.parse(data)
+            with memory_error_refused("a bulk batch"):
+                request = codec.parse(data)
             del data
         except Exception as error:
             answer(error)
@@ -185,7 +187,8 @@ class BulkStreams:
         done = partial(self._done, request.region_id, began, answer)
         try:
             region, session = self._region(request.region_id), request.session
-            cells, request_id, durability = request.read()
+            with memory_error_refused("a bulk batch"):
+                cells, request_id, durability = request.read()
             if session is not None:
                 done(self._stage(session, request.region_id, cells, request_id))
                 return None

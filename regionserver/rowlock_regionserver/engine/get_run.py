@@ -9,6 +9,7 @@ from rowlock_regionserver.engine.interfaces import GetRequest, Responder
 from rowlock_regionserver.engine.point_run import INLINE_ROWS_MAX, PointRun
 from rowlock_regionserver.ledger import Account
 from rowlock_regionserver.memory_plan import MAKING_COST
+from rowlock_regionserver.process_limits import out_of_memory
 from rowlock_regionserver.region.check import check_answer
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def got_inline(points: Points, request: GetRequest, responder: Responder) -> byt
     try:
         answer = _got(points, request, INLINE_ROWS_MAX, may_wait=False)
     except Exception as error:
-        return request.failure(error, "executing a point request")
+        return _failure(request, error)
     if answer is not None and len(answer) > points.few_bytes:
         if not responder.reserve(len(answer), must_fit=True):
             return request.failure(points.answer_refusal(), "")
@@ -40,7 +41,7 @@ class GetRun(PointRun[GetRequest]):
             answer = _got(self._points, self._request, None, may_wait=True)
             assert answer is not None
         except Exception as error:
-            answer = self._request.failure(error, "executing a point request")
+            answer = _failure(self._request, error)
         self._answer_from_worker(answer)
 
 
@@ -57,6 +58,11 @@ def _got(points: Points, request: GetRequest, rows_max: int | None, *, may_wait:
         answer = request.answer(cells)
     check_answer(len(answer), rows[0], points.config)  # Its exact size; the region has counted the cells only.
     return answer
+
+
+def _failure(request: GetRequest, error: Exception) -> bytes:
+    refusal = out_of_memory("a get", error) if isinstance(error, MemoryError) else error
+    return request.failure(refusal, "executing a point request")
 
 
 class AnswerMemory:

@@ -17,6 +17,7 @@ from rowlock_regionserver.engine.encoded_message import EncodedMessage, bytes_he
 from rowlock_regionserver.engine.interfaces import ScanAnswers, ScannedRegion
 from rowlock_regionserver.ledger import Account, Holding
 from rowlock_regionserver.operations import ScanPlan
+from rowlock_regionserver.process_limits import memory_error_refused
 from rowlock_regionserver.scan.batches import ScanAnswer
 from rowlock_regionserver.sources import Reading, WouldWaitError
 
@@ -84,7 +85,7 @@ class OpenScan:
     def _stepping(self) -> Iterator[None]:
         """Holds the lock; closes the scan afterwards if it has failed, or was closed meanwhile."""
         try:
-            with self._lock:
+            with self._lock, memory_error_refused("a scan"):
                 yield
         except BaseException:
             self._is_closed = True

@@ -19,6 +19,7 @@ from rowlock_regionserver.host.disk_failures import DiskFailures
 from rowlock_regionserver.host.spilling import Spilling
 from rowlock_regionserver.host.staging import Batch, StagedContents, StagedWrite, Staging
 from rowlock_regionserver.operations import RequestId
+from rowlock_regionserver.process_limits import memory_error_refused
 from rowlock_regionserver.region.bulk.bulk_file import bulk_file_path
 from rowlock_regionserver.region.bulk.bulk_load import BulkResult
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch
@@ -125,7 +126,11 @@ class BulkWrites:
 
         Raises the errors of BulkLoad.stage and of Spilling.make_room, SessionEndedError, and as DiskFailures.are_final.
         """
-        with self._failures.are_final(), self._sessions.using(ref) as session:
+        with (
+            self._failures.are_final(),
+            memory_error_refused("a batch of a bulk write"),
+            self._sessions.using(ref) as session,
+        ):
             write = self.find(session, region.table)
             known = write.find(request)
             if known is not None:

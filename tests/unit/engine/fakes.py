@@ -88,6 +88,8 @@ class FakeRegion:
         self.begun.append(rows[0])
         if rows[0] == b"bug":
             raise ZeroDivisionError("a bug")
+        if rows[0].endswith(b"large"):
+            raise MemoryError
         reached(len(self.value) * len(rows))
         return [[(b"f", b"q", 1, self.value)] for _ in rows]
 

@@ -14,6 +14,7 @@ from rowlock_regionserver.errors import (
     DeadlineError,
     LimitExceededError,
     NotServingRegionError,
+    OutOfMemoryError,
     RegionTooBusyError,
     UnknownOutcomeError,
 )
@@ -202,6 +203,20 @@ def test_an_answer_that_can_not_be_encoded_is_an_error_and_the_publishing_thread
         await asyncio.to_thread(region.unpublished[0])
         await front_end.until_answered(1)
         assert isinstance(request.error, MemoryError)
+
+    run(test)
+
+
+def test_a_get_without_memory_is_refused_and_may_be_repeated(run: Run, region: FakeRegion) -> None:
+    """On the loop and in a worker. It was an error of the server of unknown outcome, which no client repeats."""
+
+    async def test(front_end: FrontEnd) -> None:
+        gets = [PlainGet(b"large"), PlainGet(b"slow and large")]
+        region.gate.set()
+        for get in gets:
+            front_end.points.get(get, front_end.caller)
+        await front_end.until_answered(2)
+        assert [type(get.error) for get in gets] == [OutOfMemoryError, OutOfMemoryError]
 
     run(test)
 

@@ -16,7 +16,13 @@ from rowlock_regionserver.engine.encoded_message import EncodedMessage, MessageP
 from rowlock_regionserver.engine.open_scan import OpenScan
 from rowlock_regionserver.engine.scans import Scans, _StepAhead
 from rowlock_regionserver.engine.workers import Workers
-from rowlock_regionserver.errors import LeaseExpiredError, NotServingRegionError, RegionTooBusyError, StoppingError
+from rowlock_regionserver.errors import (
+    LeaseExpiredError,
+    NotServingRegionError,
+    OutOfMemoryError,
+    RegionTooBusyError,
+    StoppingError,
+)
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.scan.batches import ScanAnswer
@@ -67,6 +73,24 @@ def test_every_batch_arrives_in_order_with_the_read_point(region: FakeRegion, wo
     run(test)
     assert region.begun == [b"0", b"1", b"2", b"3", b"4"]
     assert region.open_scans == 0
+
+
+def test_a_scan_without_memory_is_refused_and_may_be_repeated(region: FakeRegion) -> None:
+    def no_memory(window: int) -> None:
+        raise MemoryError
+
+    region.after_window = no_memory
+    steps: list[Callable[[OpenScan], object]] = [
+        lambda scan: scan.step(),
+        lambda scan: scan.send_step(lambda _: True),
+        lambda scan: scan.find_first(1000, 1, may_wait=True),
+    ]
+    for step in steps:
+        scan = open_scan(region)
+        with pytest.raises(OutOfMemoryError):
+            step(scan)
+        assert scan.is_freed
+        assert region.open_scans == 0
 
 
 def test_steps_are_counted_while_they_run(region: FakeRegion, workers: Workers) -> None:

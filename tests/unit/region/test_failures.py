@@ -16,6 +16,7 @@ from rowlock_regionserver.errors import (
     CorruptionError,
     DiskFullError,
     NotServingRegionError,
+    OutOfMemoryError,
     RegionServerError,
     UnknownOutcomeError,
 )
@@ -23,6 +24,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.memstore.memstore import Memstore
 from rowlock_regionserver.operations import Put
 from rowlock_regionserver.region import flush
+from rowlock_regionserver.region.bulk import bulk_load
 from rowlock_regionserver.region.live_files import LiveFiles
 from rowlock_regionserver.storefile.reader import StoreFile
 
@@ -76,7 +78,7 @@ def test_a_bulk_batch_that_can_not_be_applied_is_not_logged_and_changes_nothing(
     records = engine.server.statistics().log.appended_records
     with monkeypatch.context() as patched:
         patched.setattr(Memstore, part, fail_the_second_time)
-        with pytest.raises(MemoryError):
+        with pytest.raises(OutOfMemoryError):
             engine.bulk(batch)
     assert engine.fatal == []
     assert engine.server.statistics().memstore_bytes == held
@@ -86,6 +88,16 @@ def test_a_bulk_batch_that_can_not_be_applied_is_not_logged_and_changes_nothing(
     assert len(engine.scan()) == batch.num_rows
     engine.crash()
     assert len(engine.scan()) == batch.num_rows
+
+
+def test_a_bulk_batch_that_can_not_be_arranged_is_refused(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(bulk_load, "arrange", no_memory)
+        with pytest.raises(OutOfMemoryError):
+            engine.bulk(LARGE)
+    assert engine.scan() == []
+    engine.bulk(LARGE)
+    assert len(engine.scan()) == LARGE.num_rows
 
 
 def test_a_flush_thread_that_meets_the_unexpected_ends_the_server(

@@ -203,7 +203,8 @@ def test_a_batch_that_can_not_be_parsed_releases_its_bytes(region: FakeRegion, w
         stream.send(batch(b"1"))
         await until(lambda: len(stream.answers) == 1 or stream.serving.done())
         assert stream.ledger.requests.bytes_held == 0
-        assert [answer.error.code for answer in stream.answers] == [Error.INTERNAL]
+        (error,) = [answer.error for answer in stream.answers]
+        assert (error.code, error.can_retry) == (Error.REGION_TOO_BUSY, True)
         stream.send(batch(b"2"), None)
         await until(lambda: len(region.unpublished_bulk) == 1)
         region.unpublished_bulk[0](BulkResult(1, 1, 10))

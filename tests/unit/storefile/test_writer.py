@@ -39,6 +39,7 @@ from tests.unit.storefile.store_file_case import (
     simple_cells,
     table_of,
 )
+from tests.waiting import WAIT_S
 
 
 def read_all(path: Path, info: StoreFileInfo) -> list[RowCell]:
@@ -253,7 +254,7 @@ def test_a_slow_sync_holds_up_no_piece_of_the_file(disk: SimulatedFiles, monkeyp
 
     def hang(call: Call) -> None:
         if call.name == "fdatasync" and not waited:
-            waited.append(all_made.wait(5))
+            waited.append(all_made.wait(WAIT_S))
 
     disk.before_call = hang
     path = disk.root / "store-1"

@@ -29,6 +29,7 @@ from rowlock_regionserver.commit.commit import Commit, TakeBack
 from rowlock_regionserver.commit.numbering import Numbering
 from rowlock_regionserver.errors import DeadlineError, DiskFullError, RegionServerError, UnknownOutcomeError
 from rowlock_regionserver.operations import RequestId, RowResult, WriteOptions
+from rowlock_regionserver.process_limits import memory_error_refused
 from rowlock_regionserver.region.background_pacing import BATCH, Permit
 from rowlock_regionserver.region.batch_gate import BatchGate
 from rowlock_regionserver.region.bulk.arranged import ArrangedBatch, FamilyParts, bytes_as_cells
@@ -46,6 +47,8 @@ from rowlock_regionserver.region.region_parts import RegionParts
 from rowlock_regionserver.table import Table
 from rowlock_regionserver.wal.log import Log
 from rowlock_regionserver.wal.mutation import KIND_BULK, KIND_BULK_LINES, BulkRecord
+
+_BATCH = "a bulk batch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,7 @@ class BulkLoad:
         staged: list[StagedBatch] = []
         try:
             for half in halves(batch):
-                with self._pacing.permit(BATCH, deadline) as permit:
+                with memory_error_refused(_BATCH), self._pacing.permit(BATCH, deadline) as permit:
                     arranged = self._arranged(half, self._stores.served.table, self._numbering.newest_stamp, permit)
                     if arranged.parts:
                         for row in (arranged.first_row, arranged.last_row):
@@ -192,7 +195,7 @@ class BulkLoad:
     ) -> bool:
         """Takes all steps once. Returns False, with nothing done, if families or stamp changed after step 1."""
         record: BulkRecord | None = None
-        with self._pacing.permit(BATCH, options.deadline) as permit:
+        with memory_error_refused(_BATCH), self._pacing.permit(BATCH, options.deadline) as permit:
             table = self._stores.served.table
             durability = table.durability_of(options.durability)
             is_logged = durability is not Durability.SKIP
@@ -330,9 +333,10 @@ class BulkLoad:
         payload = b"" if record is None else replace(record, stamp=stamp).encode()
 
         def apply(write_number: int) -> TakeBack:
-            if prepared is None:
-                return self._applier.apply_early(arranged.parts, write_number, stamp, as_segments=False)
-            return self._applier.add_segments_early(prepared.numbered(write_number, stamp))
+            with memory_error_refused(_BATCH):
+                if prepared is None:
+                    return self._applier.apply_early(arranged.parts, write_number, stamp, as_segments=False)
+                return self._applier.add_segments_early(prepared.numbered(write_number, stamp))
 
         kind = KIND_BULK_LINES if arranged.has_lines else KIND_BULK
         write_number = self._commit.commit_applied(kind, payload, durability, apply)

@@ -1,13 +1,16 @@
-"""A lack of memory in a commit of a bulk write: refused whole, committed whole, or the end of the server."""
+"""A lack of memory in a bulk write: a batch or a commit is refused whole, made whole, or the server ends."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from rowlock_regionserver.errors import OutOfMemoryError, UnknownOutcomeError
 from rowlock_regionserver.files import Files
+from rowlock_regionserver.host import spilling
 from rowlock_regionserver.host.staging import StagedContents
+from rowlock_regionserver.region.bulk import bulk_load, spilled
 from rowlock_regionserver.region.live_files import LiveFiles
 
 from tests.unit.host.bulk_store import FAMILIES, Store
@@ -98,6 +101,34 @@ def test_a_lack_of_memory_behind_the_commit_takes_nothing_back(tmp_path: Path, s
     for _ in range(2):
         assert store.content() == {b"a": b"1", b"b": b"1", b"c": b"1"}
         store.crash()
+
+
+@pytest.mark.parametrize(
+    ("where", "step"),
+    [(bulk_load, "write_bulk_file"), (spilling, "read_staged_file"), (spilled, "write_store_file")],
+    ids=["encode", "read", "merge"],
+)
+def test_a_batch_that_can_not_be_staged_is_refused_and_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: ModuleType, step: str
+) -> None:
+    """The client had an error of unknown outcome, and did not repeat the batch."""
+
+    def no_memory(*_: object, **named: object) -> None:
+        raise MemoryError
+
+    store, _ = filled(tmp_path, 1)
+    ref = store.session()
+    numbers = store.stage(ref, (b"a", b"1"))
+    there = store.bulk_files
+    with monkeypatch.context() as patched:
+        patched.setattr(where, step, no_memory)
+        with pytest.raises(OutOfMemoryError):
+            store.stage(ref, (b"b", b"1"))
+    assert store.bulk_files == there
+    numbers += store.stage(ref, (b"b", b"1"))
+    store.crash()
+    assert store.commit(ref, staged_batches=numbers).row_count == 2
+    assert store.content() == {b"a": b"1", b"b": b"1"}
 
 
 def test_a_batch_that_is_durable_but_not_noted_keeps_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
