@@ -16,11 +16,20 @@ def slices_of(lines: Lines, cell_bytes_max: int) -> Iterator[Lines]:
         yield lines.slice(start, stop)
 
 
-def row_ranges(lines: Lines, line_bytes: Integers, bytes_max: int) -> Iterator[tuple[int, int]]:
-    """Yields consecutive ranges [start, stop) of whole rows, each of about `bytes_max` or of one row."""
+def fitting_rows(lines: Lines, line_bytes: Integers, bytes_max: int) -> int:
+    """Returns how many of the first lines, of whole rows, have at most `bytes_max`."""
+    reached = int(np.searchsorted(np.cumsum(line_bytes), bytes_max, "right"))
+    if reached == len(lines):
+        return reached
+    return int(np.flatnonzero(lines.starts_row[: reached + 1])[-1])
+
+
+def row_ranges(lines: Lines, line_bytes: Integers, bytes_max: int, start: int = 0) -> Iterator[tuple[int, int]]:
+    """Yields consecutive ranges [start, stop) of whole rows, each of about `bytes_max` or of one row.
+
+    start: of the first range, where a row begins."""
     ends = np.cumsum(line_bytes)
     starts = np.flatnonzero(lines.starts_row)
-    start = 0
     while start < len(lines):
         before = int(ends[start - 1]) if start else 0
         reached = int(np.searchsorted(ends, before + bytes_max, "right"))

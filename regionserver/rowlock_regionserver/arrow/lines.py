@@ -77,7 +77,7 @@ class Lines:
         """Returns the lines [start, stop), uncopied."""
         if start == 0 and stop == len(self):
             return self
-        return Lines(
+        part = Lines(
             self.rows.slice(start, stop - start),
             numbers_at(self.timestamps, slice(start, stop)),
             numbers_at(self.write_numbers, slice(start, stop)),
@@ -85,6 +85,10 @@ class Lines:
             tuple([column.slice(start, stop - start) for column in self.values]),
             None if self.stored is None else self.stored.slice(start, stop - start),
         )
+        starts_row = self.__dict__.get("starts_row")
+        if starts_row is not None and starts_row[start:stop].all():
+            part.__dict__["starts_row"] = starts_row[start:stop]  # Already found, if it was asked for.
+        return part
 
     def take(self, places: Integers) -> Lines:
         """Returns the lines at these places, in their order, which must be that of the rows."""

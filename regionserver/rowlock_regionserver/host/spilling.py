@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from rowlock_regionserver.errors import DiskFullError, InvalidRequestError, UnknownOutcomeError
 from rowlock_regionserver.host.bulk_write import BulkWrite
 from rowlock_regionserver.host.staging import Staging
-from rowlock_regionserver.region.background_pacing import BATCH
+from rowlock_regionserver.region.background_pacing import SPILL
 from rowlock_regionserver.region.bulk.bulk_file import bulk_file_path, read_staged_file
 from rowlock_regionserver.region.bulk.spilled import RunWriter, Spill
 from rowlock_regionserver.region.bulk.staged import StagedBatch
@@ -66,7 +66,7 @@ class Spilling:
         shared.memory.check(byte_count)
         shared.memory.add(byte_count)
         try:
-            with shared.pacing.permit(BATCH) as permit:
+            with shared.pacing.permit(SPILL) as permit:
                 writer = RunWriter(
                     folder, table.families, shared.files, shared.config, write.new_file_number, permit.yield_now
                 )

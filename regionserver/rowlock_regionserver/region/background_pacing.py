@@ -10,7 +10,8 @@ permit, and also within their pieces, at each `yield_now` of their thread: every
 would queue up during a piece, and the queue would not be gone before the next one.
 
 A bulk batch pauses, for as long as it worked, between the pieces of its steps before the gate: after each column that
-it sorts, say. It does not pause beyond its deadline, nor after it has the gate.
+it sorts, say. It does not pause beyond its deadline, nor after it has the gate. A spill pauses as long, after each
+block that it writes.
 
 These are the shortest pauses. While the event loop is busy, a pause lasts until the loop has been idle for that time
 since the last pause. So background work takes a part of the time that requests leave, and when requests queue up it
@@ -68,6 +69,8 @@ class Pace:
 
 # Of bulk batches. All work pauses so while other work waits for its permit.
 BATCH = Pace(1, 4)
+# Of spills of bulk writes, for each of which a batch waits.
+SPILL = Pace(1, 4, within_pieces=True)
 FLUSH = Pace(3, 6, within_pieces=True, frees_memory=True)
 COMPACTION = Pace(3, 20, within_pieces=True)
 # Of a compaction for which many files wait.

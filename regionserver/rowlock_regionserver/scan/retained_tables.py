@@ -29,7 +29,7 @@ from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.arrow.merge import merged
 from rowlock_regionserver.arrow.sorted_cells import SortedCells
 from rowlock_regionserver.arrow.sorted_run import SortedRun
-from rowlock_regionserver.config import KIB
+from rowlock_regionserver.config import KIB, MIB
 from rowlock_regionserver.found_cells import NO_LIMIT
 from rowlock_regionserver.scan.line_overlay import RankedLines, one_line_a_row
 from rowlock_regionserver.scan.row_parts import filtered_row_parts, judged_with_family_tombstones
@@ -42,9 +42,10 @@ from rowlock_regionserver.versions.retention_columns import retained
 # The greatest share of a window's cells of which lines are formed.
 _FORMED_SHARE_MAX = 0.5
 
-# While windows stay lines, they grow until they have this many bytes of each source that has lines, because each window
-# cuts each source. But they grow to this many times their size at most.
-_LINES_OF_SOURCE_BYTES = 64 * KIB
+# While windows stay lines, they grow to this size, which is some sixteen blocks, and until they have this many bytes of
+# each source that has lines: each window cuts each source, and takes the same steps whatever its size. But they grow to
+# this many times their size at most.
+_LINES_BYTES, _LINES_OF_SOURCE_BYTES = 4 * MIB, 64 * KIB
 _LINES_GROWTH_MAX = 8
 
 # Lines of different columns stay lines if together they have at most this many times their own places.
@@ -78,15 +79,16 @@ def retained_tables(
 
     `versions` is the family's limit. The sources must not change meanwhile. `bytes_held_max` bounds what is held of
     sources for later windows; what is not held is read again.
-    One read of a source takes `bytes_max`, or less if the sources with rows in the last window would exceed
-    `merge_bytes_max` in total. A table of several cells has about `merge_bytes_max` at most. Blocks on disks.
-    With many sources of lines, windows that stay lines have up to eight times as much.
+    One read of a source without lines takes `bytes_max`, and less if the sources with rows in the last window would
+    exceed `merge_bytes_max` in total. A table of several cells has about `merge_bytes_max` at most; windows that stay
+    lines have up to eight times as much. Blocks on disks.
     """
     window_bytes = merge_bytes_max if merge_bytes_max < NO_LIMIT else bytes_max * max(1, len(sources))
     chunks = SourceChunks((b"", b""), reverse=False, bytes_held_max=bytes_held_max, source_bytes_max=bytes_max)
     chunks.lines_wanted = {id(source): LinesWanted() for source in sources}
     rule = partial(retained, retention=retention, versions=versions)
-    lines_bytes = _LINES_OF_SOURCE_BYTES * sum([source.line_timestamp_min is not None for source in sources])
+    with_lines = sum([source.line_timestamp_min is not None for source in sources])
+    lines_bytes = max(_LINES_BYTES, with_lines * _LINES_OF_SOURCE_BYTES)
     lines_bytes = max(window_bytes, min(lines_bytes, _LINES_GROWTH_MAX * window_bytes))
     step_bytes = window_bytes
     while not chunks.is_exhausted:

@@ -58,7 +58,7 @@ class SourceChunks:
     def __init__(
         self, row_range: RowRange, *, reverse: bool, bytes_held_max: int, source_bytes_max: int = NO_LIMIT
     ) -> None:
-        """`bytes_held_max` bounds the buffers between steps, `source_bytes_max` one read of a source."""
+        """`bytes_held_max` bounds the buffers between steps, `source_bytes_max` one read of a source without lines."""
         # What the reads of the next step ask of each source, by its id(); a source that is missing returns cells.
         self.lines_wanted: dict[int, LinesWanted] = {}
         self.reading = Reading.BULK
@@ -111,7 +111,7 @@ class SourceChunks:
         """Reads sources at the edge until about `bytes_max` were read; returns the edge, None when all is read."""
         # The first read of a source is small if it may be one of many that are merged from here on.
         unread_count = sum([buffer.frontier is not None for buffer in self._buffers.values()])
-        bytes_first = min(SOURCE_BYTES_MIN if unread_count > 1 else bytes_max, bytes_max, self._source_bytes_max)
+        bytes_first = min(SOURCE_BYTES_MIN, bytes_max) if unread_count > 1 else bytes_max
         buffered_count = sum([bool(buffer.chunks) for buffer in self._buffers.values()])
         bytes_read = 0
         nearest = max if self._reverse else min
@@ -128,9 +128,9 @@ class SourceChunks:
             for buffer in at_edge:
                 buffered_count += not buffer.chunks
                 share = bytes_max // max(1, self._merged_count, buffered_count)
-                bytes_requested = (
-                    min(max(bytes_first, share), self._source_bytes_max) if buffer.is_read else bytes_first
-                )
+                bytes_requested = max(bytes_first, share) if buffer.is_read else bytes_first
+                if buffer.source.line_timestamp_min is None:
+                    bytes_requested = min(bytes_requested, self._source_bytes_max)
                 bytes_held = self._read_one(buffer, edge, bytes_requested, row_bytes_max)
                 bytes_read += max(bytes_requested, bytes_held - _BLOCK_BYTES)
 

@@ -119,6 +119,8 @@ class _LinesWriter(Generic[_LinesIndex]):
 
     def add(self, lines: Lines) -> None:
         """Adds the next lines, of whole rows as far as the run has them."""
+        if self._digests is not None:
+            self._digests.add(lines)
         self._write(self._cutter.add(lines))
 
     def finish(self) -> None:
@@ -149,8 +151,6 @@ class _LinesWriter(Generic[_LinesIndex]):
             self._container.put_block(self._database, key, value)
             _add_entry(index, header, lines.rows)
             _add_wide_entry(index, encoded_block, lines)
-            if self._digests is not None:
-                self._digests.add(lines)
             # Compressing a block takes a millisecond or two.
             yield_now()
 

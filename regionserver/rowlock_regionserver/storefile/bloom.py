@@ -27,7 +27,7 @@ Words = npt.NDArray[np.uint64]
 
 def row_hashes(rows: Iterable[bytes]) -> Words:
     """Returns one hash a row, for build()."""
-    return np.fromiter((xxhash.xxh3_64_intdigest(row) for row in rows), dtype=np.uint64)
+    return np.fromiter(map(xxhash.xxh3_64_intdigest, rows), dtype=np.uint64)
 
 
 def build(hashes: Words) -> Words:

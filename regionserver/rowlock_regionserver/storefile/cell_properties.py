@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -131,7 +132,7 @@ class CellProperties:
     def _add_hashes(self, rows: columns.Column) -> None:
         if self._hashes is None:
             self._hashes = []
-        self._hashes.append(bloom.row_hashes(row for row in rows.to_pylist() if row is not None))
+        self._hashes.append(bloom.row_hashes(cast(list[bytes], rows.to_pylist())))  # never null
 
 
 def merged_counts(parts: Sequence[CellProperties], shared_row_count: int) -> dict[str, int]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from rowlock_regionserver.arrow.columns import Column, Integers, offsets
 from rowlock_regionserver.arrow.line_forming import COLUMNS_MAX
 from rowlock_regionserver.arrow.line_merging import concatenated_lines, may_be_concatenated
-from rowlock_regionserver.arrow.line_slices import row_ranges
+from rowlock_regionserver.arrow.line_slices import fitting_rows, row_ranges
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.config import MIB
 
@@ -33,16 +33,25 @@ class LinesCutter:
 
     def add(self, lines: Lines) -> Iterator[Lines]:
         """Adds lines, of whole rows, and yields the blocks that are full."""
-        if self._rest is not None:
-            is_narrow = len({*self._rest.qualifiers, *lines.qualifiers}) <= COLUMNS_MAX
-            if is_narrow and may_be_concatenated(self._rest, lines):
-                lines = concatenated_lines([self._rest, lines])
-            else:
-                yield from self.finish()
-        *full, last = row_ranges(lines, uncompressed_bytes(lines), self._block_bytes)
-        for start, stop in full:
-            yield lines.slice(start, stop)
+        line_bytes = uncompressed_bytes(lines)
+        start = 0
+        if self._rest is not None and self._may_be_in_one_block(lines):
+            start = fitting_rows(lines, line_bytes, self._block_bytes - int(uncompressed_bytes(self._rest).sum()))
+            if start:
+                self._rest = concatenated_lines([self._rest, lines.slice(0, start)])
+            if start == len(lines):
+                return
+        yield from self.finish()
+        *full, last = row_ranges(lines, line_bytes, self._block_bytes, start)
+        for first, stop in full:
+            yield lines.slice(first, stop)
         self._rest = lines.slice(*last)
+
+    def _may_be_in_one_block(self, lines: Lines) -> bool:
+        """Returns whether the lines may follow those that are left, as far as their columns and numbers go."""
+        rest = self._rest
+        assert rest is not None
+        return len({*rest.qualifiers, *lines.qualifiers}) <= COLUMNS_MAX and may_be_concatenated(rest, lines)
 
     def finish(self) -> Iterator[Lines]:
         """Yields the last block, if lines are left."""

@@ -77,13 +77,16 @@ def with_least_numbers(lines: Lines) -> Lines:
         if column.null_count < len(column)
     ]
     lines = lines.select(kept)
-    return replace(lines, timestamps=_least(lines, lines.timestamps), write_numbers=_least(lines, lines.write_numbers))
+    timestamps, write_numbers = _least(lines, lines.timestamps), _least(lines, lines.write_numbers)
+    if timestamps is lines.timestamps and write_numbers is lines.write_numbers:
+        return lines
+    return replace(lines, timestamps=timestamps, write_numbers=write_numbers)
 
 
 def _least(lines: Lines, numbers: Integers) -> Integers:
     if numbers.shape[0] > 1:
         return compact_numbers(numbers, np.stack([is_present(column) for column in lines.columns]))
-    return numbers[:, :1] if (numbers == numbers[0, 0]).all() else numbers
+    return numbers[:, :1] if numbers.shape[1] > 1 and (numbers == numbers[0, 0]).all() else numbers
 
 
 def _values(column: Column) -> tuple[bytes, int]:

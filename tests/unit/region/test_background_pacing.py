@@ -24,6 +24,7 @@ from rowlock_regionserver.region.background_pacing import (
     COMPACTION,
     COMPACTION_BEHIND,
     FLUSH,
+    SPILL,
     BackgroundPacing,
     Pace,
 )
@@ -208,6 +209,16 @@ def test_a_flush_or_compaction_pauses_three_times_as_long_and_within_its_pieces(
         case.work(0.001)
         yield_now()
     assert case.slept[5:] == pytest.approx([0.001])
+
+
+def test_a_spill_pauses_as_long_as_it_worked_and_within_its_pieces(case: Case) -> None:
+    case.pacing.note_request()
+    with case.pacing.permit(SPILL) as permit:
+        case.work(0.002)
+        yield_now()
+        case.work(0.001)
+        permit.yield_now()
+    assert case.slept[:4] == pytest.approx([0.002, YIELD_SECONDS, 0.001, YIELD_SECONDS])
 
 
 def test_within_its_pieces_it_only_yields_without_recent_requests_or_when_memory_is_scarce(case: Case) -> None:

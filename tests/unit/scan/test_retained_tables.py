@@ -132,6 +132,29 @@ def test_cells_of_lines_that_a_change_feed_retains_stay_although_they_have_expir
     assert sum(table.num_rows for table in tables) == 2 * kept
 
 
+def test_windows_of_lines_grow_and_windows_of_cells_stay_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [b"%04d" % number for number in range(2000)]
+    pieces = list(retained_tables([lines_segment(rows, [cell(1)])], EVERYTHING, 1, 1000, 4000))
+    assert all(isinstance(piece, Lines) for piece in pieces)
+    counts = [len(piece) for piece in pieces]
+    assert counts[0] < 50
+    assert counts == sorted(counts[:-1]) + counts[-1:], counts
+    assert 6 * counts[0] < counts[-2] < 10 * counts[0], counts
+    written = RowSegment(1)
+    for row in rows:
+        written.apply(row, [cell(1)], lambda: from_then_on(0))
+    written.seal()
+    read_rows, requested = written.read_rows, []
+
+    def noted(start: bytes, stop: bytes, bytes_max: int, *rest: object, **named: object) -> Chunk:
+        requested.append(bytes_max)
+        return read_rows(start, stop, bytes_max, *rest, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(written, "read_rows", noted)
+    assert sum(map(len, retained_tables([written], EVERYTHING, 1, 1000, 4000))) == len(rows)
+    assert set(requested) == {1000}
+
+
 def test_lines_pass_as_they_are_where_no_row_is_in_two_sources() -> None:
     def segment(numbers: range, write_number: int) -> LinesSegment:
         return lines_segment([b"%03d" % number for number in numbers], [cell(write_number)])
