@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from .broken_build import Mutant
+from .broken_build import CLIENT, Mutant
 
 SEGMENT = "unit/memstore/test_lines_segment.py"
 RETAINED = "unit/scan/test_retained_tables.py"
 ROWS = "unit/region/test_bulk_rows.py"
+CUTTER = "unit/storefile/test_lines_cutter.py"
 MEMSTORE = "unit/memstore/test_memstore.py"
 NULLS = f"{ROWS}::test_a_null_shows_what_is_older_and_empty_bytes_hide_it[500]"
 
@@ -24,6 +25,56 @@ BULK_ROWS = [
         "step_bytes = window_bytes if pieces is None else min(2 * step_bytes, lines_bytes)",
         "step_bytes = min(2 * step_bytes, lines_bytes)",
         f"{RETAINED}::test_windows_of_many_sources_grow_while_they_stay_lines",
+    ),
+    Mutant(
+        "cells are read in windows as large as those of lines",
+        "SourceChunks._read",
+        "                if buffer.source.line_timestamp_min is None:\n",
+        "                if False:\n",
+        f"{RETAINED}::test_windows_of_lines_grow_and_windows_of_cells_stay_small",
+    ),
+    Mutant(
+        "a slice that begins within a row does not know that its first line starts one",
+        "Lines.slice",
+        "if starts_row is not None and starts_row[start:stop].all():",
+        "if starts_row is not None:",
+        f"{CUTTER}::test_what_a_slice_knows_of_its_rows_is_what_it_would_find",
+    ),
+    Mutant(
+        "a block ends within a row",
+        "fitting_rows",
+        "    return int(np.flatnonzero(lines.starts_row[: reached + 1])[-1])\n",
+        "    return reached\n",
+        f"{CUTTER}::test_rows_that_fit_are_whole[399-1]",
+    ),
+    Mutant(
+        "a block has more bytes than it may",
+        "LinesCutter.add",
+        "self._block_bytes - int(uncompressed_bytes(self._rest).sum())",
+        "self._block_bytes",
+        f"{CUTTER}::test_blocks_have_all_lines_in_order_and_whole_rows",
+    ),
+    Mutant(
+        "Arrow reads numbers where they are not aligned",
+        "_aligned",
+        " if buffer.address % _ALIGNMENT else buffer",
+        " if False else buffer",
+        "unit/rpc/test_bulk_rows.py::test_arrow_bytes_at_a_multiple_of_eight_are_used_where_they_are",
+    ),
+    Mutant(
+        "the rows of a message in two parts are those of one",
+        "_found",
+        "    if len(of_number) != 1 or of_number[0].wire_type != _BYTES:\n        return None\n    [field] =",
+        "    if not of_number or of_number[-1].wire_type != _BYTES:\n        return None\n    *_, field =",
+        "unit/rpc/test_large_field.py::test_what_is_odd_is_left_to_protobuf[twice]",
+    ),
+    Mutant(
+        "the Arrow bytes of a message begin anywhere",
+        "_with_rows",
+        "        if len(start) % _ALIGNMENT == 0:\n",
+        "        if True:\n",
+        "unit/client/test_bulk_message.py::test_arrow_bytes_of_rows_begin_at_a_multiple_of_eight[1-40]",
+        CLIENT,
     ),
     Mutant(
         "a null of a newer row hides an older cell of a get",

@@ -127,14 +127,12 @@ def bulk_rows(
     return rows if bool(has_cell.all()) else rows.filter(kept)
 
 
-def fill_arrow(message: region_pb2.BulkBatch | region_pb2.BulkRows, batch: pa.RecordBatch) -> int:
-    """Sets the Arrow bytes of a message, uncompressed. Returns how many they are."""
+def fill_arrow(message: region_pb2.BulkRows, batch: pa.RecordBatch) -> None:
+    """Sets the Arrow bytes of a message of few rows, uncompressed."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    arrow = sink.getvalue().to_pybytes()
-    message.arrow, message.uncompressed_bytes = arrow, batch.nbytes
-    return len(arrow)
+    message.arrow, message.uncompressed_bytes = sink.getvalue().to_pybytes(), batch.nbytes
 
 
 def timestamps_array(count: int, timestamp: int | None) -> Array:

@@ -25,7 +25,8 @@ from rowlock_proto.shown_names import row_text
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock._codec.arrow_buffers import binary_scalar
-from rowlock._codec.bulk_rows import BulkRows, fill_arrow
+from rowlock._codec.bulk_message import bulk_message
+from rowlock._codec.bulk_rows import BulkRows
 from rowlock._codec.columns import check_int
 from rowlock._codec.wire_errors import error_from
 from rowlock._core.bulk_input import Piece, Sizes
@@ -157,8 +158,10 @@ class BulkSend:
             return False
         return True
 
-    def message(self, bulk: Bulk, region: Region, *, takes_rows: bool) -> region_pb2.BulkBatch:
-        """Returns the batch's message to a region; the batch is in flight now. Other regions' rows become a new one.
+    def message(self, bulk: Bulk, region: Region, *, takes_rows: bool) -> bytes:
+        """Returns the batch's BulkBatch message to a region; the batch is in flight now.
+
+        The rows of other regions become a new batch.
 
         takes_rows: whether the region's server knows rows.
         """
@@ -184,10 +187,10 @@ class BulkSend:
             message.rows.nulls_delete = data.nulls_delete
             for family, qualifier in data.columns:
                 message.rows.columns.add(family=family, qualifier=qualifier)
-            bulk.arrow_bytes = fill_arrow(message.rows, data.batch)
+            data_bytes, bulk.arrow_bytes = bulk_message(message, data.batch)
         else:
-            bulk.arrow_bytes = fill_arrow(message, data.cells())
-        return message
+            data_bytes, bulk.arrow_bytes = bulk_message(message, data.cells())
+        return data_bytes
 
     def answered(self, answer: region_pb2.BulkAnswer, now: float) -> Region:
         """Records the answer to the oldest batch in flight. Returns the region that the batch was sent to."""

@@ -24,7 +24,7 @@ class BulkStream:
         self._folder_id = region.data_folder_id
         self._servers = servers
         self._timeout_s = timeout_s
-        self._messages: queue.SimpleQueue[region_pb2.BulkBatch | None] = queue.SimpleQueue()
+        self._messages: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         with Uninterrupted(), gate:
             open_stream = servers.channel(region.server).stream_stream(
                 methods.BULK_PUT.path,
@@ -41,8 +41,8 @@ class BulkStream:
         """Returns whether the stream's server has the region: the same address and data folder."""
         return (region.server, region.data_folder_id) == (self._address, self._folder_id)
 
-    def put(self, message: region_pb2.BulkBatch) -> None:
-        """Queues a batch. Never blocks; the window of batches in flight bounds the queue."""
+    def put(self, message: bytes) -> None:
+        """Queues a BulkBatch message. Never blocks; the window of batches in flight bounds the queue."""
         self._messages.put(message)
 
     def take(self) -> region_pb2.BulkAnswer:

@@ -118,8 +118,9 @@ PLAN_SCAN = Method(REGION + "PlanScan", region.PlanScanRequest.SerializeToString
 READ_CHANGES = Method(
     REGION + "ReadChanges", region.ReadChangesRequest.SerializeToString, region.ReadChangesResponse.FromString
 )
-BULK_PUT = Method(REGION + "BulkPut", region.BulkBatch.SerializeToString, region.BulkAnswer.FromString)
-# The conversation sends serialized messages: see Request.message in conversation.py.
+# These two send serialized messages: see bulk_message.py, and Request.message in conversation.py.
+BULK_PUT: Method[bytes, region.BulkAnswer] = Method(REGION + "BulkPut", bytes, region.BulkAnswer.FromString)
+CONVERSE: Method[bytes, region.PointAnswers] = Method(REGION + "Converse", bytes, region.PointAnswers.FromString)
 OPEN_BULK_WRITE = Method(
     _SESSIONS + "OpenBulkWrite",
     sessions.OpenBulkWriteRequest.SerializeToString,
@@ -135,7 +136,6 @@ ABORT_BULK_WRITE = Method(
     sessions.AbortBulkWriteRequest.SerializeToString,
     sessions.AbortBulkWriteResponse.FromString,
 )
-CONVERSE: Method[bytes, region.PointAnswers] = Method(REGION + "Converse", bytes, region.PointAnswers.FromString)
 OPEN_SESSION = Method(
     _SESSIONS + "OpenSession", sessions.OpenSessionRequest.SerializeToString, sessions.OpenSessionResponse.FromString
 )

@@ -427,16 +427,18 @@ class BulkBatch(_message.Message):
     def __init__(self, region_id: _Optional[int] = ..., arrow: _Optional[bytes] = ..., uncompressed_bytes: _Optional[int] = ..., client_id: _Optional[bytes] = ..., sequence: _Optional[int] = ..., sequence_floor: _Optional[int] = ..., durability: _Optional[_Union[_types_pb2.Durability, str]] = ..., age_ms: _Optional[int] = ..., rows: _Optional[_Union[BulkRows, _Mapping]] = ..., parts_of: _Optional[_Iterable[int]] = ..., stage: _Optional[_Union[_types_pb2.SessionRef, _Mapping]] = ...) -> None: ...
 
 class BulkRows(_message.Message):
-    __slots__ = ("arrow", "uncompressed_bytes", "columns", "nulls_delete")
+    __slots__ = ("arrow", "uncompressed_bytes", "columns", "nulls_delete", "padding")
     ARROW_FIELD_NUMBER: _ClassVar[int]
     UNCOMPRESSED_BYTES_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
     NULLS_DELETE_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
     arrow: bytes
     uncompressed_bytes: int
     columns: _containers.RepeatedCompositeFieldContainer[BulkColumn]
     nulls_delete: bool
-    def __init__(self, arrow: _Optional[bytes] = ..., uncompressed_bytes: _Optional[int] = ..., columns: _Optional[_Iterable[_Union[BulkColumn, _Mapping]]] = ..., nulls_delete: bool = ...) -> None: ...
+    padding: bytes
+    def __init__(self, arrow: _Optional[bytes] = ..., uncompressed_bytes: _Optional[int] = ..., columns: _Optional[_Iterable[_Union[BulkColumn, _Mapping]]] = ..., nulls_delete: bool = ..., padding: _Optional[bytes] = ...) -> None: ...
 
 class BulkColumn(_message.Message):
     __slots__ = ("family", "qualifier")

@@ -142,7 +142,7 @@ def test_a_put_arrow_that_is_cancelled_while_its_input_is_read_releases_its_numb
 def test_put_arrow_to_a_server_that_accepts_no_batch_ends_in_time(
     fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def never(message: region_pb2.BulkBatch) -> None:
+    async def never(message: bytes) -> None:
         await asyncio.Event().wait()
 
     def open_call(servers: Servers, region: Region) -> BulkCall:

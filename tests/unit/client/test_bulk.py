@@ -51,12 +51,17 @@ def send_of(*keys: list[str]) -> tuple[BulkSend, Sequences]:
     return BulkSend("t", batches(*keys), sequences, types_pb2.DURABILITY_UNSPECIFIED, 10.0, 3600.0), sequences
 
 
+def message_of(send: BulkSend, bulk: Bulk, region: Region, *, takes_rows: bool) -> region_pb2.BulkBatch:
+    """Returns the message of a batch, which is in flight now, as the server reads it."""
+    return region_pb2.BulkBatch.FromString(send.message(bulk, region, takes_rows=takes_rows))
+
+
 def put_on_stream(send: BulkSend, region: Region = WHOLE) -> list[region_pb2.BulkBatch]:
     """Returns all batches that may be sent now, after the pause if there is one."""
     sent = []
     send.pause_s = 0.0
     while (bulk := send.next(0.0)) is not None:
-        sent.append(send.message(bulk, region, takes_rows=False))
+        sent.append(message_of(send, bulk, region, takes_rows=False))
     return sent
 
 
@@ -198,10 +203,10 @@ def test_a_batch_over_two_regions_becomes_two() -> None:
     send, _ = send_of(["a", "n", "b"])
     bulk = send.next(0.0)
     assert bulk is not None
-    left = send.message(bulk, LEFT, takes_rows=False)
+    left = message_of(send, bulk, LEFT, takes_rows=False)
     rest = send.next(0.0)
     assert rest is not None
-    right = send.message(rest, RIGHT, takes_rows=False)
+    right = message_of(send, rest, RIGHT, takes_rows=False)
     assert (keys_of(left), keys_of(right)) == ([b"a", b"b"], [b"n"])
     assert left.sequence != right.sequence
 
@@ -211,7 +216,7 @@ def sent_to_two_regions(send: BulkSend) -> None:
     for region in (LEFT, RIGHT):
         bulk = send.next(0.0)
         assert bulk is not None
-        send.message(bulk, region, takes_rows=False)
+        message_of(send, bulk, region, takes_rows=False)
 
 
 def test_rows_of_a_batch_over_two_regions_count_once_all_of_it_was_applied() -> None:
@@ -254,7 +259,7 @@ def test_a_part_for_another_region_is_repeated_before_later_batches() -> None:
     send.pause_s = 0.0
     bulk = send.next(1.0)
     assert bulk is not None
-    send.message(bulk, LEFT, takes_rows=False)
+    message_of(send, bulk, LEFT, takes_rows=False)
     assert [keys_of(message) for message in put_on_stream(send, RIGHT)] == [[b"n"], [b"o"]]
     send.lost(ServerUnavailableError("cut"), 1.0)
     assert [keys_of(message) for message in put_on_stream(send, WHOLE)] == [[b"a"], [b"n"], [b"o"]]
@@ -451,17 +456,17 @@ def test_a_batch_in_doubt_whose_region_was_split_becomes_parts_of_itself() -> No
     send.pause_s = 0.0
     first = send.next(2.0)
     assert first is not None
-    lower = send.message(first, LEFT, takes_rows=False)
+    lower = message_of(send, first, LEFT, takes_rows=False)
     second = send.next(2.0)
     assert second is not None
-    upper = send.message(second, RIGHT, takes_rows=False)
+    upper = message_of(send, second, RIGHT, takes_rows=False)
     assert [(keys_of(each), list(each.parts_of)) for each in (lower, upper)] == [([b"a"], [1]), ([b"n"], [1])]
     assert len({1, 2, lower.sequence, upper.sequence}) == 4
     assert 1 <= lower.age_ms <= upper.age_ms
     assert [each.sequence_floor for each in (lower, upper)] == [1, 1]
     whole = send.next(2.0)
     assert whole is not None
-    other = send.message(whole, LEFT, takes_rows=False)
+    other = message_of(send, whole, LEFT, takes_rows=False)
     assert (other.sequence, list(other.parts_of), keys_of(other)) == (2, [], [b"b"])
     send.answered(applied(), 3.0)
     assert sequences.floor() == 1
@@ -480,14 +485,14 @@ def test_a_part_in_doubt_whose_region_was_split_again_names_all_that_it_is_a_par
     send.pause_s = 0.0
     bulk = send.next(2.0)
     assert bulk is not None
-    lower = send.message(bulk, LEFT, takes_rows=False)
+    lower = message_of(send, bulk, LEFT, takes_rows=False)
     send.lost(ServerUnavailableError("cut"), 3.0)
     send.pause_s = 0.0
     sent = []
     for region in (A_TO_F, G_TO_L, RIGHT):
         bulk = send.next(4.0)
         assert bulk is not None
-        sent.append(send.message(bulk, region, takes_rows=False))
+        sent.append(message_of(send, bulk, region, takes_rows=False))
     assert [(keys_of(each), list(each.parts_of)) for each in sent] == [
         ([b"a"], [1, lower.sequence]),
         ([b"h"], [1, lower.sequence]),
@@ -509,7 +514,7 @@ def test_a_part_of_a_batch_in_doubt_that_is_refused_is_unknown() -> None:
     for region in (LEFT, RIGHT):
         bulk = send.next(2.0)
         assert bulk is not None
-        send.message(bulk, region, takes_rows=False)
+        message_of(send, bulk, region, takes_rows=False)
     send.answered(applied(), 3.0)
     send.answered(region_pb2.BulkAnswer(error=error(Error.TABLE_NOT_FOUND)), 3.0)
     assert put_on_stream(send) == []
@@ -528,14 +533,14 @@ def test_a_part_of_a_batch_in_doubt_that_a_busy_server_refuses_stays_in_doubt() 
     for region in (LEFT, RIGHT):
         bulk = send.next(2.0)
         assert bulk is not None
-        send.message(bulk, region, takes_rows=False)
+        message_of(send, bulk, region, takes_rows=False)
     for _ in range(2):
         send.answered(region_pb2.BulkAnswer(error=error(Error.REGION_TOO_BUSY)), 3.0)
     send.pause_s = 0.0
     for _ in range(2):
         bulk = send.next(4.0)
         assert bulk is not None
-        again = send.message(bulk, LEFT if LEFT.holds(bulk.first_row) else RIGHT, takes_rows=False)
+        again = message_of(send, bulk, LEFT if LEFT.holds(bulk.first_row) else RIGHT, takes_rows=False)
         assert (list(again.parts_of), again.age_ms >= 1) == ([1], True)
 
 
@@ -548,7 +553,7 @@ def test_a_batch_that_was_refused_and_whose_region_was_split_is_no_part() -> Non
     for region in (LEFT, RIGHT):
         bulk = send.next(2.0)
         assert bulk is not None
-        sent.append(send.message(bulk, region, takes_rows=False))
+        sent.append(message_of(send, bulk, region, takes_rows=False))
     assert [(each.sequence, list(each.parts_of), each.age_ms) for each in sent] == [(1, [], 0), (2, [], 0)]
     send.stop()
     assert sequences.floor() == 3
@@ -561,7 +566,7 @@ def test_a_send_that_is_stopped_holds_no_number_of_a_batch_that_became_parts() -
     send.pause_s = 0.0
     bulk = send.next(2.0)
     assert bulk is not None
-    send.message(bulk, LEFT, takes_rows=False)
+    message_of(send, bulk, LEFT, takes_rows=False)
     assert sequences.floor() == 1
     send.stop()
     assert sequences.floor() == 4

@@ -21,7 +21,7 @@ from rowlock_proto.v1 import region_pb2, types_pb2
 from tests.unit.client.fake_errors import error
 from tests.unit.client.fake_server import FakeServer
 from tests.unit.client.plain_bulk_rows import PlainCell, plain_cells, plain_cells_of
-from tests.unit.client.test_bulk import LEFT, MAPPING, RIGHT, WHOLE, applied, keys_of, rows
+from tests.unit.client.test_bulk import LEFT, MAPPING, RIGHT, WHOLE, applied, keys_of, message_of, rows
 
 INVALID = types_pb2.Error.INVALID_ARGUMENT
 TYPED = Mapping(
@@ -52,7 +52,7 @@ def sent(send: BulkSend, region: Region = WHOLE, *, takes_rows: bool = True) -> 
     messages = []
     send.pause_s = 0.0
     while (bulk := send.next(0.0)) is not None:
-        messages.append(send.message(bulk, region, takes_rows=takes_rows))
+        messages.append(message_of(send, bulk, region, takes_rows=takes_rows))
     return messages
 
 
@@ -149,8 +149,8 @@ def test_decimals_of_one_length_are_of_fixed_size(numbers: list[int | None], wid
 
 def test_a_batch_over_two_regions_becomes_two_batches_of_rows() -> None:
     send = send_of(rows("a", "n", "b"))
-    [left] = [send.message(bulk, LEFT, takes_rows=True) for bulk in [send.next(0.0)] if bulk is not None]
-    [right] = [send.message(bulk, RIGHT, takes_rows=True) for bulk in [send.next(0.0)] if bulk is not None]
+    [left] = [message_of(send, bulk, LEFT, takes_rows=True) for bulk in [send.next(0.0)] if bulk is not None]
+    [right] = [message_of(send, bulk, RIGHT, takes_rows=True) for bulk in [send.next(0.0)] if bulk is not None]
     assert [cell[0] for cell in plain_cells(left.rows)] == [b"a", b"b"]
     assert [cell[0] for cell in plain_cells(right.rows)] == [b"n"]
 

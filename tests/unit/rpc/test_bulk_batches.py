@@ -12,7 +12,7 @@ import pytest
 from rowlock_proto.v1 import region_pb2
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError, OutOfMemoryError
 from rowlock_regionserver.rpc.messages import untrusted_batches
-from rowlock_regionserver.rpc.messages.bulk_batches import BULK_SCHEMA, BulkPut, bulk_table
+from rowlock_regionserver.rpc.messages.bulk_batches import BULK_SCHEMA, BulkMessages, bulk_table
 
 from tests.seeds import drawn_seed
 from tests.unit.rpc.arrow_streams import damaged, encoded
@@ -204,7 +204,7 @@ def parts_of(sequence: int, *wholes: int) -> tuple[int, ...] | None:
         age_ms=7,
         parts_of=wholes,
     )
-    _, request, _ = BulkPut(message, BYTES_MAX).read()
+    _, request, _ = BulkMessages(BYTES_MAX).parse(message.SerializeToString()).read()
     return None if request is None else request.parts_of
 
 

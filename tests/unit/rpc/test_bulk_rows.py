@@ -10,9 +10,10 @@ from typing import Any, Literal
 import pyarrow as pa
 import pytest
 from rowlock_proto.v1.region_pb2 import BulkBatch, BulkColumn, BulkRows
+from rowlock_proto.varints import varint
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
 from rowlock_regionserver.region.bulk.row_batch import RowBatch
-from rowlock_regionserver.rpc.messages.bulk_batches import BulkPut
+from rowlock_regionserver.rpc.messages.bulk_batches import BulkMessages
 from rowlock_regionserver.rpc.messages.bulk_rows import COLUMNS_MAX, row_batch
 
 from tests.seeds import drawn_seed
@@ -49,7 +50,11 @@ def names(count: int) -> list[BulkColumn]:
 
 def read(data: bytes, declared: int = BYTES_MAX, columns: Sequence[BulkColumn] | None = None) -> RowBatch:
     columns = names(3) if columns is None else columns
-    return row_batch(BulkRows(arrow=data, uncompressed_bytes=declared, columns=columns), BYTES_MAX)
+    return row_batch(BulkRows(uncompressed_bytes=declared, columns=columns), data, BYTES_MAX)
+
+
+def parsed(message: BulkBatch) -> tuple[Any, ...]:
+    return BulkMessages(BYTES_MAX).parse(message.SerializeToString()).read()
 
 
 def arrays_of(found: RowBatch) -> list[pa.Array[Any]]:
@@ -67,12 +72,29 @@ def test_a_good_batch_is_read_as_it_was_written(count: int) -> None:
 
 def test_a_batch_has_either_cells_or_rows() -> None:
     rows = BulkRows(arrow=encoded(batch()), uncompressed_bytes=BYTES_MAX, columns=names(3), nulls_delete=True)
-    found, _, _ = BulkPut(BulkBatch(rows=rows), BYTES_MAX).read()
+    found, _, _ = parsed(BulkBatch(rows=rows))
     assert isinstance(found, RowBatch)
     assert found.nulls_delete
     for both in (BulkBatch(rows=rows, arrow=b"x"), BulkBatch(rows=rows, uncompressed_bytes=1)):
         with pytest.raises(InvalidRequestError, match="both cells and rows"):
-            BulkPut(both, BYTES_MAX).read()
+            parsed(both)
+
+
+def test_arrow_bytes_at_a_multiple_of_eight_are_used_where_they_are() -> None:
+    sent = encoded(batch(1000))
+    expected = read(sent)
+    for padding in range(8):
+        rows = BulkRows(columns=names(3), uncompressed_bytes=BYTES_MAX, padding=bytes(padding)).SerializeToString()
+        # The Arrow bytes come last, as in the client's message.
+        rows += b"\x0a" + varint(len(sent)) + sent
+        data = b"\x4a" + varint(len(rows)) + rows
+        found, _, _ = BulkMessages(BYTES_MAX).parse(data).read()
+        assert isinstance(found, RowBatch)
+        assert arrays_of(found) == arrays_of(expected)
+        message, keys = pa.py_buffer(data), found.rows.buffers()[2]
+        assert keys is not None
+        is_inside = message.address <= keys.address < message.address + message.size
+        assert is_inside == ((len(data) - len(sent)) % 8 == 0)
 
 
 def test_the_size_is_checked_before_anything_is_read() -> None:

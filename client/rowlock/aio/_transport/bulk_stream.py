@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import grpc
 from rowlock_proto.v1 import region_pb2
@@ -16,8 +16,8 @@ from rowlock.aio._transport.stream_error import stream_error
 from rowlock.errors import DeadlineError, ServerUnavailableError
 from rowlock.schema import Region
 
-# Any: a request of any type that its serializer takes.
-BulkCall: TypeAlias = "grpc.aio.StreamStreamCall[Any, region_pb2.BulkAnswer]"
+# Its requests are serialized BulkBatch messages.
+BulkCall: TypeAlias = "grpc.aio.StreamStreamCall[bytes, region_pb2.BulkAnswer]"
 
 
 class BulkStream:
@@ -35,8 +35,8 @@ class BulkStream:
         """Returns whether the stream's server has the region: the same address and data folder."""
         return (region.server, region.data_folder_id) == (self._address, self._folder_id)
 
-    async def put(self, message: region_pb2.BulkBatch) -> None:
-        """Sends a batch and waits until the server accepts it. Raises DeadlineError after the timeout."""
+    async def put(self, message: bytes) -> None:
+        """Sends a BulkBatch message and waits until the server accepts it. Raises DeadlineError after the timeout."""
         async with self._converting_errors("no batch was accepted"):
             await self._call.write(message)
 

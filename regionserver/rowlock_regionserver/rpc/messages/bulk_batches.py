@@ -1,7 +1,7 @@
 """Bulk batches: the messages of a bulk stream.
 
 A batch has its cells as they are, or in rows (bulk_rows.py). Both are untrusted Arrow bytes: untrusted_batches.py
-verifies everything before a value is read.
+verifies everything before a value is read. They are read where they are in the message, and its columns stay there.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from rowlock_regionserver.region.bulk.row_batch import BulkBatch
 from rowlock_regionserver.rpc.messages.bulk_rows import row_batch
 from rowlock_regionserver.rpc.messages.enums import durability
 from rowlock_regionserver.rpc.messages.failures import error_message, parsed
+from rowlock_regionserver.rpc.messages.large_field import large_field
 from rowlock_regionserver.rpc.messages.mutations import check_client_id, request_id
 from rowlock_regionserver.rpc.messages.sessions import session_ref
 from rowlock_regionserver.rpc.messages.untrusted_batches import untrusted_batch
@@ -32,6 +33,11 @@ BULK_SCHEMA = pa.schema(
     )
 )
 
+# Where the Arrow bytes are: BulkBatch.rows.arrow, or BulkBatch.arrow.
+_ARROW_PATHS = ((9, 1), (2,))
+# Arrow's numbers begin at multiples of this.
+_ALIGNMENT = 8
+
 # How often a batch in doubt can be cut because its region was split once more.
 _WHOLES_MAX = 64
 
@@ -43,7 +49,14 @@ class BulkMessages:
         self._request_bytes_max = request_bytes_max
 
     def parse(self, data: bytes) -> BulkPut:
-        return BulkPut(parsed(region_pb2.BulkBatch, data), self._request_bytes_max)
+        for path in _ARROW_PATHS:
+            field = large_field(data, path)
+            if field is not None:
+                message = parsed(region_pb2.BulkBatch, field.rest)
+                return BulkPut(message, _aligned(data, field.start, field.stop), self._request_bytes_max)
+        message = parsed(region_pb2.BulkBatch, data)
+        arrow = message.rows.arrow if message.HasField("rows") else message.arrow
+        return BulkPut(message, pa.py_buffer(arrow), self._request_bytes_max)
 
     def answer(self, outcome: BulkOutcome | Exception) -> bytes:
         if isinstance(outcome, Exception):
@@ -62,8 +75,10 @@ class BulkMessages:
 class BulkPut:
     """One batch: engine.interfaces.BulkRequest."""
 
-    def __init__(self, message: region_pb2.BulkBatch, request_bytes_max: int) -> None:
+    def __init__(self, message: region_pb2.BulkBatch, arrow: pa.Buffer, request_bytes_max: int) -> None:
+        """`arrow`: the bytes of the batch, which are not in the message, or also."""
         self._message = message
+        self._arrow = arrow
         self._request_bytes_max = request_bytes_max
         self.region_id = message.region_id
         self.session = session_ref(message.stage) if message.HasField("stage") else None
@@ -74,10 +89,16 @@ class BulkPut:
         request = _request_id(message)
         wanted = durability(message.durability)
         if not message.HasField("rows"):
-            return bulk_table(message.arrow, message.uncompressed_bytes, self._request_bytes_max), request, wanted
+            return bulk_table(self._arrow, message.uncompressed_bytes, self._request_bytes_max), request, wanted
         if message.arrow or message.uncompressed_bytes:
             raise InvalidRequestError("the bulk batch has both cells and rows; set either `arrow` or `rows`")
-        return row_batch(message.rows, self._request_bytes_max), request, wanted
+        return row_batch(message.rows, self._arrow, self._request_bytes_max), request, wanted
+
+
+def _aligned(message: bytes, start: int, stop: int) -> pa.Buffer:
+    """Returns these bytes of a message; a copy of them only if Arrow could not read its numbers there."""
+    buffer = pa.py_buffer(message).slice(start, stop - start)
+    return pa.py_buffer(buffer.to_pybytes()) if buffer.address % _ALIGNMENT else buffer
 
 
 def _request_id(message: region_pb2.BulkBatch) -> RequestId | None:
@@ -93,7 +114,7 @@ def _request_id(message: region_pb2.BulkBatch) -> RequestId | None:
     return request._replace(parts_of=tuple(wholes))
 
 
-def bulk_table(data: bytes, uncompressed_bytes: int, bytes_max: int) -> pa.Table:
+def bulk_table(data: bytes | pa.Buffer, uncompressed_bytes: int, bytes_max: int) -> pa.Table:
     """Returns the batch as a table of BULK_SCHEMA, without copying the bytes.
 
     Raises LimitExceededError for a batch that is too large, and InvalidRequestError for any other invalid batch.

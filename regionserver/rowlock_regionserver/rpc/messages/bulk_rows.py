@@ -35,8 +35,11 @@ _TIMESTAMP = pa.field("timestamp", pa.int64())
 _COLUMNS_BEFORE = 2
 
 
-def row_batch(message: BulkRows, bytes_max: int) -> RowBatch:
-    """Returns the batch, without copying its values. Raises LimitExceededError and InvalidRequestError."""
+def row_batch(message: BulkRows, arrow: bytes | pa.Buffer, bytes_max: int) -> RowBatch:
+    """Returns the batch with these Arrow bytes, without copying its values.
+
+    Raises LimitExceededError and InvalidRequestError.
+    """
     count = len(message.columns)
     if not 1 <= count <= COLUMNS_MAX:
         raise InvalidRequestError(f"the bulk batch names {count} columns; name 1 to {COLUMNS_MAX}, or send cells")
@@ -47,7 +50,7 @@ def row_batch(message: BulkRows, bytes_max: int) -> RowBatch:
             f"the bulk batch names column {column_text(family, qualifier)} more than once; name each column once"
         )
     check = partial(_check_schema, column_count=count)
-    batch = untrusted_batch(message.arrow, message.uncompressed_bytes, bytes_max, "BulkRows.arrow", check)
+    batch = untrusted_batch(arrow, message.uncompressed_bytes, bytes_max, "BulkRows.arrow", check)
     rows, timestamps, *columns = batch.columns
     values = tuple([without_bytes_below_nulls(column) for column in columns])
     return RowBatch(rows, timestamps, names, values, message.nulls_delete)

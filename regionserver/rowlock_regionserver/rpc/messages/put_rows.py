@@ -41,7 +41,7 @@ def put_batch(message: PutRows, client_id: bytes, sequence_floor: int, config: C
     columns = len(message.rows.columns)
     if columns > COLUMNS_MAX:
         raise _too_many("columns", COLUMNS_MAX, columns)
-    rows = row_batch(message.rows, config.request_bytes_max)
+    rows = row_batch(message.rows, message.rows.arrow, config.request_bytes_max)
     count = len(rows)
     if count == 0:
         raise InvalidRequestError("the puts in columns have no row; send at least one")

@@ -32,7 +32,11 @@ _PADDING_BYTES_MAX = 3 * 64
 
 
 def untrusted_batch(
-    data: bytes, uncompressed_bytes: int, bytes_max: int, field: str, check_schema: Callable[[pa.Schema], None]
+    data: bytes | pa.Buffer,
+    uncompressed_bytes: int,
+    bytes_max: int,
+    field: str,
+    check_schema: Callable[[pa.Schema], None],
 ) -> pa.RecordBatch:
     """Returns the batch, without copying the bytes. `field`: what the bytes are, for messages.
 
@@ -56,7 +60,9 @@ def untrusted_batch(
         ) from None
 
 
-def _record_batch(data: bytes, uncompressed_bytes: int, check_schema: Callable[[pa.Schema], None]) -> pa.RecordBatch:
+def _record_batch(
+    data: bytes | pa.Buffer, uncompressed_bytes: int, check_schema: Callable[[pa.Schema], None]
+) -> pa.RecordBatch:
     messages = pa.ipc.MessageReader.open_stream(pa.BufferReader(data))
     schema = pa.ipc.read_schema(_next_message(messages, "schema"))
     check_schema(schema)

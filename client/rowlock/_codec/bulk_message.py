@@ -1,0 +1,57 @@
+"""Assembles the message of a bulk batch. By hand: protobuf would copy the Arrow bytes three times, 8 MiB mostly."""
+
+from __future__ import annotations
+
+import io
+
+import pyarrow as pa
+from rowlock_proto.v1 import region_pb2
+from rowlock_proto.varints import varint
+
+# Fields of length and bytes: BulkBatch.arrow, BulkBatch.rows, BulkRows.arrow, BulkRows.padding.
+_CELLS_TAG, _ROWS_TAG, _ARROW_TAG, _PADDING_TAG = b"\x12", b"\x4a", b"\x0a", b"\x2a"
+# Arrow bytes that begin at a multiple of this are used where they are.
+_ALIGNMENT = 8
+
+
+class _Pieces(io.IOBase):
+    """A file to which Arrow writes a stream, without copying the buffers of columns."""
+
+    def __init__(self) -> None:
+        self.pieces: list[pa.Buffer | bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: pa.Buffer | bytes) -> None:
+        self.pieces.append(data)
+
+
+def bulk_message(message: region_pb2.BulkBatch, batch: pa.RecordBatch) -> tuple[bytes, int]:
+    """Returns the serialized message with the batch as its Arrow bytes, uncompressed, and how many these are.
+
+    If the message has `rows`, the Arrow bytes are those of the rows. Sets their `uncompressed_bytes`.
+    """
+    sink = _Pieces()
+    with pa.ipc.new_stream(pa.PythonFile(sink, mode="w"), batch.schema) as writer:
+        writer.write_batch(batch)
+    arrow_bytes = sum(map(len, sink.pieces))
+    if message.HasField("rows"):
+        message.rows.uncompressed_bytes = batch.nbytes
+        rows = message.rows.SerializeToString()
+        message.ClearField("rows")
+        head = _with_rows(message.SerializeToString(), rows, arrow_bytes)
+    else:
+        message.uncompressed_bytes = batch.nbytes
+        head = message.SerializeToString() + _CELLS_TAG + varint(arrow_bytes)
+    return b"".join([head, *sink.pieces]), arrow_bytes
+
+
+def _with_rows(head: bytes, rows: bytes, arrow_bytes: int) -> bytes:
+    """Returns what comes before the Arrow bytes of `rows`, so long that they begin at a multiple of _ALIGNMENT."""
+    for padding in range(_ALIGNMENT):
+        before = rows + _PADDING_TAG + varint(padding) + bytes(padding) + _ARROW_TAG + varint(arrow_bytes)
+        start = head + _ROWS_TAG + varint(len(before) + arrow_bytes) + before
+        if len(start) % _ALIGNMENT == 0:
+            break
+    return start
