@@ -34,9 +34,10 @@ from rowlock_regionserver.errors import (
     OutOfMemoryError,
     UnknownOutcomeError,
 )
-from rowlock_regionserver.files import NO_SPACE, Files
+from rowlock_regionserver.files import Files
 from rowlock_regionserver.ownership import check_contents, check_own, close_to_others
 from rowlock_regionserver.process_limits import limit_advice
+from rowlock_regionserver.system_errors import NO_SPACE
 
 FORMAT_VERSION = 1
 

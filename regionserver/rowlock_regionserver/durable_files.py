@@ -33,8 +33,9 @@ import google_crc32c
 import pyarrow as pa
 
 from rowlock_regionserver.errors import DiskFullError, UnknownOutcomeError
-from rowlock_regionserver.files import NO_SPACE, SYNCED_BYTES, Files, write_all
+from rowlock_regionserver.files import SYNCED_BYTES, Files, write_all
 from rowlock_regionserver.process_limits import lack_of_memory_refused, memory_error_refused
+from rowlock_regionserver.system_errors import NO_SPACE
 
 # The suffix of a file before its rename. A start removes or ignores such files, which a crash left.
 TEMPORARY_SUFFIX = ".temporary"

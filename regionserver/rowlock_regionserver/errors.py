@@ -37,16 +37,15 @@ RegionServerError
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Collection
 from pathlib import Path
 from typing import ClassVar, Self
 
+from rowlock_regionserver.system_errors import NO_RESOURCES
+
 # A request can fail in each of 100,000 rows, so the length of a message is bounded, whatever it quotes.
 MESSAGE_CHARACTERS_MAX = 1000
 _LISTED_CHARACTERS_MAX = 200
-# The system's errors for a lack of resources of the process or the machine.
-_NO_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
 
 class RegionServerError(Exception):
@@ -274,7 +273,7 @@ class CorruptionError(RegionServerError):
 
         Raises the error if the process or the machine lacks descriptors or memory: the file may be intact.
         """
-        if error.errno in _NO_RESOURCES:
+        if error.errno in NO_RESOURCES:
             raise error
         reason = error.strerror or str(error)
         return cls.missing(error.filename or path, "a readable file", reason, f"can't be read: {reason}")

@@ -20,13 +20,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from rowlock_regionserver.errors import DataFolderError, TooManyOpenFilesError
+from rowlock_regionserver.system_errors import NO_DESCRIPTOR
 
 T = TypeVar("T")
 
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
-# The system's errors for a full disk or quota, and for a lack of descriptors.
-NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
-NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 # For a hard link that the file system does not make, or not there.
 _NO_HARD_LINK = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK})
 # After a change of a folder the sync is mandatory, so `fsync_folder` waits for a descriptor.

@@ -18,6 +18,7 @@ _LAYERS: Sequence[frozenset[str]] = (
             "clock",
             "process",
             "process_limits",
+            "system_errors",
             "signals",
             "files",
             "durable_files",

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from rowlock_regionserver.errors import DiskFullError, StoppingError, UnknownOutcomeError
-from rowlock_regionserver.files import NO_SPACE
 from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.system_errors import NO_SPACE
 from rowlock_regionserver.wal.preallocated import NoSpaceToStopError
 
 OnFatal = Callable[[BaseException], None]

@@ -22,11 +22,12 @@ from typing import Any
 import lmdb
 import pyarrow as pa
 
-from rowlock_regionserver.files import NO_DESCRIPTOR, NO_SPACE, SYNCED_BYTES, Files
+from rowlock_regionserver.files import SYNCED_BYTES, Files
 from rowlock_regionserver.process import forget_pages
 from rowlock_regionserver.process_limits import lack_of_memory_refused
 from rowlock_regionserver.storefile import format as layout
 from rowlock_regionserver.storefile.background_sync import BackgroundSync
+from rowlock_regionserver.system_errors import NO_RESOURCES, NO_SPACE
 
 # Address space, not memory. Doubled when it is too small. LMDB writes it into the file, which has a checksum.
 MAP_BYTES = 1 << 30
@@ -40,8 +41,6 @@ _MAPPED_BYTES_MAX = 8 << 20
 # LMDB's errors for a failed write, and for a partial one, which it reports as EIO. LMDB does not sync here, so its EIO
 # can't come from an earlier write's page: nothing was acknowledged, and a retry is safe.
 _FAILED_WRITE = NO_SPACE | {errno.EFBIG, errno.EIO}
-# These say more than EIO: what the process or the machine lacks.
-_NO_RESOURCES = NO_DESCRIPTOR | {errno.ENOMEM}
 
 _Entry = tuple[bytes, bytes]
 
@@ -178,7 +177,8 @@ class Container:
             try:
                 yield
             except lmdb.Error as error:
-                number = error.code if error.code in _NO_RESOURCES else errno.EIO
+                # A lack of resources says more than EIO.
+                number = error.code if error.code in NO_RESOURCES else errno.EIO
                 if error.code in _FAILED_WRITE:
                     number = errno.ENOSPC
                 raise OSError(number, f"LMDB: {error}", str(self._path)) from error

@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rowlock_regionserver.errors import CorruptionError
-from rowlock_regionserver.files import NO_SPACE, Files, write_all
+from rowlock_regionserver.files import Files, write_all
+from rowlock_regionserver.system_errors import NO_SPACE
 from rowlock_regionserver.wal.record import Position, checksum_of, extend_checksum
 
 NAME = "durable"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import DiskFullError
-from rowlock_regionserver.files import NO_SPACE, Files, write_all
+from rowlock_regionserver.files import Files, write_all
+from rowlock_regionserver.system_errors import NO_SPACE
 from rowlock_regionserver.wal.marker import DAMAGED, Marker, RegionState
 from rowlock_regionserver.wal.record import Position, Record, encode_record, segment_seed
 from rowlock_regionserver.wal.recovered import Recovered

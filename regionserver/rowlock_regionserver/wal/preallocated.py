@@ -16,7 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rowlock_regionserver.errors import TooManyOpenFilesError
-from rowlock_regionserver.files import NO_SPACE, Files
+from rowlock_regionserver.files import Files
+from rowlock_regionserver.system_errors import NO_SPACE
 from rowlock_regionserver.wal.segment import PREALLOCATED_NAME, make_preallocated
 
 logger = logging.getLogger(__name__)

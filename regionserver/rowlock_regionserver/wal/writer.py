@@ -26,7 +26,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from rowlock_regionserver.files import NO_SPACE, Files, write_all
+from rowlock_regionserver.files import Files, write_all
+from rowlock_regionserver.system_errors import NO_SPACE
 from rowlock_regionserver.wal.batch import Batch
 from rowlock_regionserver.wal.durable import DurableFile
 from rowlock_regionserver.wal.log_cleaner import LogCleaner, Sealed
