@@ -42,7 +42,7 @@ BULK_ROWS = [
     ),
     Mutant(
         "a block ends within a row",
-        "fitting_rows",
+        "fitting_lines",
         "    return int(np.flatnonzero(lines.starts_row[: reached + 1])[-1])\n",
         "    return reached\n",
         f"{CUTTER}::test_rows_that_fit_are_whole[399-1]",

@@ -1,4 +1,4 @@
-"""Assembles the message of a bulk batch. By hand: protobuf would copy the Arrow bytes three times, 8 MiB mostly."""
+"""Serializes a bulk batch by hand, because protobuf would copy its Arrow bytes, some 8 MiB, three times."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def bulk_message(message: region_pb2.BulkBatch, batch: pa.RecordBatch) -> tuple[
 
 
 def _with_rows(head: bytes, rows: bytes, arrow_bytes: int) -> bytes:
-    """Returns what comes before the Arrow bytes of `rows`, so long that they begin at a multiple of _ALIGNMENT."""
-    for padding in range(_ALIGNMENT):
+    """Returns what comes before the Arrow bytes of `rows`, padded so that they begin at a multiple of _ALIGNMENT."""
+    for padding in range(_ALIGNMENT + 1):  # One more, as the number of bytes may take a byte more itself.
         before = rows + _PADDING_TAG + varint(padding) + bytes(padding) + _ARROW_TAG + varint(arrow_bytes)
         start = head + _ROWS_TAG + varint(len(before) + arrow_bytes) + before
         if len(start) % _ALIGNMENT == 0:

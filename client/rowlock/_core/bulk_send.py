@@ -187,10 +187,10 @@ class BulkSend:
             message.rows.nulls_delete = data.nulls_delete
             for family, qualifier in data.columns:
                 message.rows.columns.add(family=family, qualifier=qualifier)
-            data_bytes, bulk.arrow_bytes = bulk_message(message, data.batch)
+            serialized, bulk.arrow_bytes = bulk_message(message, data.batch)
         else:
-            data_bytes, bulk.arrow_bytes = bulk_message(message, data.cells())
-        return data_bytes
+            serialized, bulk.arrow_bytes = bulk_message(message, data.cells())
+        return serialized
 
     def answered(self, answer: region_pb2.BulkAnswer, now: float) -> Region:
         """Records the answer to the oldest batch in flight. Returns the region that the batch was sent to."""

@@ -16,8 +16,8 @@ def slices_of(lines: Lines, cell_bytes_max: int) -> Iterator[Lines]:
         yield lines.slice(start, stop)
 
 
-def fitting_rows(lines: Lines, line_bytes: Integers, bytes_max: int) -> int:
-    """Returns how many of the first lines, of whole rows, have at most `bytes_max`."""
+def fitting_lines(lines: Lines, line_bytes: Integers, bytes_max: int) -> int:
+    """Returns how many of the first lines fit into `bytes_max`, without dividing a row."""
     reached = int(np.searchsorted(np.cumsum(line_bytes), bytes_max, "right"))
     if reached == len(lines):
         return reached
@@ -27,7 +27,8 @@ def fitting_rows(lines: Lines, line_bytes: Integers, bytes_max: int) -> int:
 def row_ranges(lines: Lines, line_bytes: Integers, bytes_max: int, start: int = 0) -> Iterator[tuple[int, int]]:
     """Yields consecutive ranges [start, stop) of whole rows, each of about `bytes_max` or of one row.
 
-    start: of the first range, where a row begins."""
+    `start`: where the first range begins; a row must begin there.
+    """
     ends = np.cumsum(line_bytes)
     starts = np.flatnonzero(lines.starts_row)
     while start < len(lines):

@@ -86,8 +86,8 @@ class Lines:
             None if self.stored is None else self.stored.slice(start, stop - start),
         )
         starts_row = self.__dict__.get("starts_row")
-        if starts_row is not None and starts_row[start:stop].all():
-            part.__dict__["starts_row"] = starts_row[start:stop]  # Already found, if it was asked for.
+        if starts_row is not None and starts_row[start : start + 1].all():
+            part.__dict__["starts_row"] = starts_row[start:stop]  # The slice begins at a row, so this is its mask.
         return part
 
     def take(self, places: Integers) -> Lines:

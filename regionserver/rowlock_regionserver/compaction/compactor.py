@@ -110,6 +110,7 @@ class _Merge:
                         self._versions,
                         self._window_bytes,
                         self._window_bytes,
+                        lines_bytes=self._window_bytes,
                         bytes_held_max=_WINDOWS_HELD * self._window_bytes,
                         merging=self._count,
                         between=between,

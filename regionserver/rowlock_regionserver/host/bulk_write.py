@@ -91,8 +91,9 @@ class BulkWrite:
                 self.write = staging.reserved(self.write, number)
             parts_of = () if request is None else request.parts_of
             batch = Batch(number, self.contents.last_number, _key_of(request), tuple(staged), parts_of)
+            path = staging.batch_path(self.write.write_number, number)
             staging.add(self.write, batch)
-            with memory_error_final(staging.batch_path(self.write.write_number, number)):
+            with memory_error_final(path):
                 self.contents.add(batch)
         return batch, True
 
@@ -124,8 +125,9 @@ class BulkWrite:
     def add_spill(self, spill: Spill, staging: Staging) -> None:
         """Makes a spill take the place of its batches, durably; inside `spilling`. Raises OSError."""
         with self._lock:
+            folder = staging.folder_of(self.write)
             staging.add_spill(self.write, 1 + len(self.contents.spills), spill)
-            with memory_error_final(staging.folder_of(self.write)):
+            with memory_error_final(folder):
                 self.contents.add_spill(spill)
 
     @contextlib.contextmanager

@@ -126,29 +126,33 @@ class BulkWrites:
 
         Raises the errors of BulkLoad.stage and of Spilling.make_room, SessionEndedError, and as DiskFailures.are_final.
         """
-        with (
-            self._failures.are_final(),
-            memory_error_refused("a batch of a bulk write"),
-            self._sessions.using(ref) as session,
-        ):
+        with self._failures.are_final(), self._sessions.using(ref) as session:
             write = self.find(session, region.table)
             known = write.find(request)
             if known is not None:
                 return _result_of(known, is_repeated=True)
-            deadline = self._clock.monotonic() + self._config.row_lock_wait_ms / 1000
-            staged = region.bulk_load.stage(batch, deadline)
-            try:
-                byte_count = sum([each.record.file_bytes for each in staged])
-                self.spilling.make_room(write, region.table, byte_count)
-                added, is_new = write.add(request, staged, self.staging)
-            except UnknownOutcomeError:
-                raise  # The batch may be staged, and then a start needs its files.
-            except BaseException:
-                self._remove_files(staged)
-                raise
-            if not is_new:
-                self._remove_files(staged)
+            with memory_error_refused("a batch of a bulk write"):
+                added, is_new = self._stage(write, region, batch, request)
             return _result_of(added, is_repeated=not is_new)
+
+    def _stage(
+        self, write: BulkWrite, region: Region, batch: BulkBatch, request: RequestId | None
+    ) -> tuple[Batch, bool]:
+        """Returns the staged batch, and whether this call has staged it; see BulkWrite.add."""
+        deadline = self._clock.monotonic() + self._config.row_lock_wait_ms / 1000
+        staged = region.bulk_load.stage(batch, deadline)
+        try:
+            byte_count = sum([each.record.file_bytes for each in staged])
+            self.spilling.make_room(write, region.table, byte_count)
+            added, is_new = write.add(request, staged, self.staging)
+        except UnknownOutcomeError:
+            raise  # The batch may be staged, and then a start needs its files.
+        except BaseException:
+            self._remove_files(staged)
+            raise
+        if not is_new:
+            self._remove_files(staged)
+        return added, is_new
 
     def forget(self, write: BulkWrite) -> None:
         """Removes it from the open ones."""

@@ -69,7 +69,7 @@ class Pace:
 
 # Of bulk batches. All work pauses so while other work waits for its permit.
 BATCH = Pace(1, 4)
-# Of spills of bulk writes, for each of which a batch waits.
+# Of spills: a batch waits for each.
 SPILL = Pace(1, 4, within_pieces=True)
 FLUSH = Pace(3, 6, within_pieces=True, frees_memory=True)
 COMPACTION = Pace(3, 20, within_pieces=True)

@@ -33,7 +33,7 @@ from rowlock_regionserver.config import KIB, MIB
 from rowlock_regionserver.found_cells import NO_LIMIT
 from rowlock_regionserver.scan.line_overlay import RankedLines, one_line_a_row
 from rowlock_regionserver.scan.row_parts import filtered_row_parts, judged_with_family_tombstones
-from rowlock_regionserver.scan.source_chunks import SourceChunks
+from rowlock_regionserver.scan.source_chunks import SourceChunks, in_parts
 from rowlock_regionserver.scan.window_rows import ranked
 from rowlock_regionserver.sources import Chunk, LinesWanted, Source
 from rowlock_regionserver.versions.retention import Retention
@@ -42,10 +42,11 @@ from rowlock_regionserver.versions.retention_columns import retained
 # The greatest share of a window's cells of which lines are formed.
 _FORMED_SHARE_MAX = 0.5
 
-# While windows stay lines, they grow to this size, which is some sixteen blocks, and until they have this many bytes of
-# each source that has lines: each window cuts each source, and takes the same steps whatever its size. But they grow to
-# this many times their size at most.
-_LINES_BYTES, _LINES_OF_SOURCE_BYTES = 4 * MIB, 64 * KIB
+# Windows that stay lines grow to this size, some sixteen blocks, because each window takes the same steps.
+LINES_BYTES = 4 * MIB
+# They grow further if they have fewer bytes of each source that has lines, because each window cuts each source.
+_LINES_OF_SOURCE_BYTES = 64 * KIB
+# But they grow to at most so many times the size of other windows.
 _LINES_GROWTH_MAX = 8
 
 # Lines of different columns stay lines if together they have at most this many times their own places.
@@ -68,6 +69,7 @@ def retained_tables(
     bytes_max: int,
     merge_bytes_max: int = NO_LIMIT,
     *,
+    lines_bytes: int = LINES_BYTES,
     bytes_held_max: int = NO_LIMIT,
     merging: Callable[[int], None] = _count_nothing,
     between: Callable[[], None] = _do_nothing,
@@ -80,16 +82,17 @@ def retained_tables(
     `versions` is the family's limit. The sources must not change meanwhile. `bytes_held_max` bounds what is held of
     sources for later windows; what is not held is read again.
     One read of a source without lines takes `bytes_max`, and less if the sources with rows in the last window would
-    exceed `merge_bytes_max` in total. A table of several cells has about `merge_bytes_max` at most; windows that stay
-    lines have up to eight times as much. Blocks on disks.
+    exceed `merge_bytes_max` in total. A table of several cells has about `merge_bytes_max` at most. Windows that stay
+    lines grow to `lines_bytes`, or with many sources to more, but to at most eight times as much as others. Blocks on
+    disks.
     """
     window_bytes = merge_bytes_max if merge_bytes_max < NO_LIMIT else bytes_max * max(1, len(sources))
     chunks = SourceChunks((b"", b""), reverse=False, bytes_held_max=bytes_held_max, source_bytes_max=bytes_max)
     chunks.lines_wanted = {id(source): LinesWanted() for source in sources}
     rule = partial(retained, retention=retention, versions=versions)
     with_lines = sum([source.line_timestamp_min is not None for source in sources])
-    lines_bytes = max(_LINES_BYTES, with_lines * _LINES_OF_SOURCE_BYTES)
-    lines_bytes = max(window_bytes, min(lines_bytes, _LINES_GROWTH_MAX * window_bytes))
+    grown_bytes = max(lines_bytes, with_lines * _LINES_OF_SOURCE_BYTES)
+    grown_bytes = max(window_bytes, min(grown_bytes, _LINES_GROWTH_MAX * window_bytes))
     step_bytes = window_bytes
     while not chunks.is_exhausted:
         step = chunks.advance(sources, step_bytes, window_bytes)
@@ -102,9 +105,13 @@ def retained_tables(
             of_step = [chunk for of_source in step.values() for chunk in of_source]
             merging(sum([chunk.table.num_rows if chunk.lines is None else chunk.lines.cell_count for chunk in of_step]))
             pieces = _lines_of(of_step, retention, versions)
-            step_bytes = window_bytes if pieces is None else min(2 * step_bytes, lines_bytes)
             if pieces is None:
-                pieces = _tables(_retained_of_rows(of_step, rule), window_bytes)
+                # In parts, because a window of lines may have grown, and a merge keeps the interpreter.
+                parts = in_parts(of_step, step_bytes // window_bytes)
+                pieces = _tables((run for part in parts for run in _retained_of_rows(part, rule)), window_bytes)
+                step_bytes = window_bytes
+            elif of_step:
+                step_bytes = min(2 * step_bytes, grown_bytes)
         is_empty = True
         for piece in pieces:
             is_empty = False

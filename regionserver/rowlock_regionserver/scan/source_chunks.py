@@ -19,7 +19,7 @@ In reverse everything is mirrored: rows descend, and the range's stop moves towa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from rowlock_regionserver.found_cells import NO_LIMIT
@@ -232,6 +232,21 @@ class SourceChunks:
         if self._reverse:
             return frontier <= start
         return stop != b"" and frontier >= stop
+
+
+def in_parts(chunks: Sequence[Chunk], count: int) -> Iterator[list[Chunk]]:
+    """Yields the chunks of a step in about `count` parts, each with some rows of all chunks, ascending."""
+    longest = max(chunks, key=len, default=None)
+    rest = list(chunks)
+    for part in range(1, count):
+        assert longest is not None, "parts of no chunk"
+        row = longest.row(len(longest) * part // count)
+        cut = [_cut(chunk, row) for chunk in rest]
+        rest = [after for _, after in cut if after is not None]
+        if before := [before for before, _ in cut if before is not None]:
+            yield before
+    if rest:
+        yield rest
 
 
 def _first(chunk: Chunk, reverse: bool) -> bytes:

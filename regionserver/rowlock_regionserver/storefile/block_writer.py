@@ -42,7 +42,10 @@ class Written(NamedTuple):
 
 
 class BlockWriter:
-    """Writes the blocks of one file. Holds less than a block of each kind between calls. Not thread-safe."""
+    """Writes the blocks of one file. Not thread-safe.
+
+    Holds less than a block of each kind between calls; its lines keep alive the piece that they are of.
+    """
 
     def __init__(self, container: Container, family: Family) -> None:
         self._container = container

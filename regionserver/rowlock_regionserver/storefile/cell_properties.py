@@ -20,6 +20,7 @@ from rowlock_regionserver.arrow.line_values import is_present
 from rowlock_regionserver.arrow.lines import Lines, number_bounds
 from rowlock_regionserver.arrow.masks import numpy_mask
 from rowlock_regionserver.cells import NEWEST, TIMESTAMP_MAX, Kind
+from rowlock_regionserver.process import yield_now
 from rowlock_regionserver.storefile import bloom
 
 _COUNTED = (
@@ -34,6 +35,9 @@ _COUNTED = (
     "delete_family_count",
     "has_versions",
 )
+
+# Rows that are hashed while other threads wait: a millisecond or two.
+_HASHED_AT_ONCE = 8192
 
 # (row, qualifier, -timestamp, -write number)
 _Place = tuple[bytes, bytes, int, int]
@@ -132,7 +136,11 @@ class CellProperties:
     def _add_hashes(self, rows: columns.Column) -> None:
         if self._hashes is None:
             self._hashes = []
-        self._hashes.append(bloom.row_hashes(cast(list[bytes], rows.to_pylist())))  # never null
+        for start in range(0, len(rows), _HASHED_AT_ONCE):
+            if start:
+                yield_now()
+            some = cast(list[bytes], rows.slice(start, _HASHED_AT_ONCE).to_pylist())  # never null
+            self._hashes.append(bloom.row_hashes(some))
 
 
 def merged_counts(parts: Sequence[CellProperties], shared_row_count: int) -> dict[str, int]:

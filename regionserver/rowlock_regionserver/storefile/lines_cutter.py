@@ -13,7 +13,7 @@ import pyarrow as pa
 from rowlock_regionserver.arrow.columns import Column, Integers, offsets
 from rowlock_regionserver.arrow.line_forming import COLUMNS_MAX
 from rowlock_regionserver.arrow.line_merging import concatenated_lines, may_be_concatenated
-from rowlock_regionserver.arrow.line_slices import fitting_rows, row_ranges
+from rowlock_regionserver.arrow.line_slices import fitting_lines, row_ranges
 from rowlock_regionserver.arrow.lines import Lines
 from rowlock_regionserver.config import MIB
 
@@ -21,10 +21,12 @@ from rowlock_regionserver.config import MIB
 # block of cells, and scans are faster for it.
 _FACTOR = 2
 _BLOCK_BYTES_MAX = 4 * MIB
+# Of a line without a cell in a column.
+_NULL_BYTES = 4
 
 
 class LinesCutter:
-    """Holds at most one block's lines between calls. Not thread-safe."""
+    """Holds at most one block's lines between calls; these keep alive the piece that they are of. Not thread-safe."""
 
     def __init__(self, block_bytes: int) -> None:
         """`block_bytes` is the family's."""
@@ -34,24 +36,26 @@ class LinesCutter:
     def add(self, lines: Lines) -> Iterator[Lines]:
         """Adds lines, of whole rows, and yields the blocks that are full."""
         line_bytes = uncompressed_bytes(lines)
-        start = 0
-        if self._rest is not None and self._may_be_in_one_block(lines):
-            start = fitting_rows(lines, line_bytes, self._block_bytes - int(uncompressed_bytes(self._rest).sum()))
-            if start:
-                self._rest = concatenated_lines([self._rest, lines.slice(0, start)])
-            if start == len(lines):
-                return
+        start = 0 if self._rest is None else self._fitting(self._rest, lines, line_bytes)
+        if self._rest is not None and start:
+            self._rest = concatenated_lines([self._rest, lines.slice(0, start)])
+        if start == len(lines):
+            return
         yield from self.finish()
         *full, last = row_ranges(lines, line_bytes, self._block_bytes, start)
         for first, stop in full:
             yield lines.slice(first, stop)
         self._rest = lines.slice(*last)
 
-    def _may_be_in_one_block(self, lines: Lines) -> bool:
-        """Returns whether the lines may follow those that are left, as far as their columns and numbers go."""
-        rest = self._rest
-        assert rest is not None
-        return len({*rest.qualifiers, *lines.qualifiers}) <= COLUMNS_MAX and may_be_concatenated(rest, lines)
+    def _fitting(self, rest: Lines, lines: Lines, line_bytes: Integers) -> int:
+        """Returns how many of the first lines fit into the block of those that are left."""
+        width = len({*rest.qualifiers, *lines.qualifiers})
+        if width > COLUMNS_MAX or not may_be_concatenated(rest, lines):
+            return 0
+        # Each line gets the columns of both, and a null of a column takes an offset.
+        of_rest = int(uncompressed_bytes(rest).sum()) + _NULL_BYTES * (width - len(rest.qualifiers)) * len(rest)
+        of_lines = line_bytes + _NULL_BYTES * (width - len(lines.qualifiers))
+        return fitting_lines(lines, of_lines, self._block_bytes - of_rest)
 
     def finish(self) -> Iterator[Lines]:
         """Yields the last block, if lines are left."""

@@ -40,6 +40,19 @@ def test_arrow_bytes_of_rows_begin_at_a_multiple_of_eight(row_count: int, name_b
     assert found == expected
 
 
+def test_arrow_bytes_are_aligned_where_a_longer_padding_needs_a_longer_length() -> None:
+    for name_bytes in range(60, 140):
+        message = BulkBatch(region_id=3)
+        message.rows.columns.add(family=b"f", qualifier=b"q" * name_bytes)
+        empty = pa.RecordBatch.from_pydict({})
+        for batch in (empty, batch_of(1)):
+            sent = BulkBatch()
+            sent.CopyFrom(message)
+            data, arrow_bytes = bulk_message(sent, batch)
+            assert (len(data) - arrow_bytes) % 8 == 0
+            assert BulkBatch.FromString(data).rows.columns == message.rows.columns
+
+
 def test_cells_are_the_arrow_bytes_of_the_message() -> None:
     batch = batch_of(40)
     data, arrow_bytes = bulk_message(BulkBatch(region_id=3, sequence=7), batch)

@@ -49,6 +49,10 @@ class WithoutMemory(Files):
         self.failing, self.removes = ("", ""), True
 
 
+def files_of_spills(store: Store) -> list[str]:
+    return sorted(each.name for each in (store.folder / "staging").rglob("*.store"))
+
+
 def filled(tmp_path: Path, spills_at: int) -> tuple[Store, WithoutMemory]:
     files = WithoutMemory()
     store = Store(tmp_path / "data", files=files, spills_at=spills_at)
@@ -119,12 +123,13 @@ def test_a_batch_that_can_not_be_staged_is_refused_and_leaves_no_file(
     store, _ = filled(tmp_path, 1)
     ref = store.session()
     numbers = store.stage(ref, (b"a", b"1"))
-    there = store.bulk_files
+    there = store.bulk_files, files_of_spills(store)
     with monkeypatch.context() as patched:
         patched.setattr(where, step, no_memory)
-        with pytest.raises(OutOfMemoryError):
+        with pytest.raises(OutOfMemoryError) as refused:
             store.stage(ref, (b"b", b"1"))
-    assert store.bulk_files == there
+    assert refused.value.can_retry
+    assert (store.bulk_files, files_of_spills(store)) == there
     numbers += store.stage(ref, (b"b", b"1"))
     store.crash()
     assert store.commit(ref, staged_batches=numbers).row_count == 2

@@ -75,7 +75,12 @@ def test_a_batch_has_either_cells_or_rows() -> None:
     found, _, _ = parsed(BulkBatch(rows=rows))
     assert isinstance(found, RowBatch)
     assert found.nulls_delete
-    for both in (BulkBatch(rows=rows, arrow=b"x"), BulkBatch(rows=rows, uncompressed_bytes=1)):
+    without = BulkRows(uncompressed_bytes=BYTES_MAX, columns=names(3))
+    for both in (
+        BulkBatch(rows=rows, arrow=b"x"),
+        BulkBatch(rows=rows, uncompressed_bytes=1),
+        BulkBatch(rows=without, arrow=encoded(batch())),
+    ):
         with pytest.raises(InvalidRequestError, match="both cells and rows"):
             parsed(both)
 

@@ -78,7 +78,7 @@ def test_what_is_odd_is_left_to_protobuf(data: bytes) -> None:
     assert large_field(data, ROWS) is None
 
 
-def test_what_is_no_message_is_found_in_no_other_way_than_by_protobuf() -> None:
+def test_damaged_messages_are_read_as_protobuf_reads_them() -> None:
     generator = random.Random(drawn_seed())
     whole = batch_of_rows().SerializeToString()
     for _ in range(3000):

@@ -14,6 +14,7 @@ from rowlock_regionserver.arrow.columns import cells_table
 from rowlock_regionserver.arrow.line_forming import lines_of
 from rowlock_regionserver.arrow.lines import Lines, cells_of
 from rowlock_regionserver.arrow.sorted_cells import SortedCells
+from rowlock_regionserver.arrow.sorted_run import SortedRun
 from rowlock_regionserver.cells import DELETE_COLUMN, NEWEST, Cell, ProtectedReadPoints, from_then_on
 from rowlock_regionserver.found_cells import NO_LIMIT, AwayValue
 from rowlock_regionserver.memstore.arrow_segment import ArrowSegment
@@ -339,6 +340,23 @@ def test_windows_of_many_sources_grow_while_they_stay_lines(monkeypatch: pytest.
     assert forms.count(pa.Table) == 1
 
 
+def test_a_window_that_grew_as_lines_is_merged_as_cells_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+
+    def counted(runs: Sequence[SortedRun]) -> SortedRun:
+        counts.append(sum(map(len, runs)))
+        return merge.merged(runs)
+
+    monkeypatch.setattr("rowlock_regionserver.scan.retained_tables.merged", counted)
+    rows = [b"%05d" % row for row in range(4000)]
+    sources: list[Source] = [lines_segment(rows, [cell(1)]), lines_segment(rows[3000:], [cell(2)])]
+    pieces = list(retained_tables(sources, EVERYTHING, 3, 4000, 16_000))
+    assert cells_in(pieces).equals(retained_as_cells(sources, EVERYTHING, 3))
+    assert {type(piece) for piece in pieces} == {Lines, pa.Table}
+    assert sum(counts) >= 2000
+    assert max(counts) <= 2 * 16_000 // 100, counts
+
+
 @pytest.mark.parametrize("with_tombstones", [False, True])
 def test_single_puts_among_lines_are_merged_as_if_all_were_cells(with_tombstones: bool) -> None:
     generator = random.Random(drawn_seed())
@@ -371,7 +389,13 @@ def test_single_puts_among_lines_are_merged_as_if_all_were_cells(with_tombstones
             single.apply(b"%03d" % row, [put], lambda: from_then_on(9))
         single.seal()
         sources.insert(generator.randrange(5), single)
-        pieces = list(retained_tables(sources, Retention(from_then_on(9)), 1, 500, 2000))
-        assert cells_in(pieces).equals(retained_as_cells(sources, Retention(from_then_on(9)), 1))
-        forms += Counter(map(type, pieces))
+        pieces: list[pa.Table | Lines] = []
+        form_of_window: dict[int, type] = {}
+        windows: list[int] = []
+        retention = Retention(from_then_on(9))
+        for piece in retained_tables(sources, retention, 1, 500, 2000, merging=windows.append):
+            pieces.append(piece)
+            form_of_window[len(windows)] = type(piece)
+        assert cells_in(pieces).equals(retained_as_cells(sources, retention, 1))
+        forms += Counter(form_of_window.values())
     assert forms[Lines] > forms[pa.Table] * (1 if with_tombstones else 3), forms

@@ -330,7 +330,8 @@ class BulkLoad:
 
         `prepared`: None for a batch that is applied row by row.
         """
-        payload = b"" if record is None else replace(record, stamp=stamp).encode()
+        with memory_error_refused(_BATCH):
+            payload = b"" if record is None else replace(record, stamp=stamp).encode()
 
         def apply(write_number: int) -> TakeBack:
             with memory_error_refused(_BATCH):

@@ -132,7 +132,7 @@ class RunWriter:
 
     def remove(self, runs: Sequence[SpilledRun]) -> None:
         """Removes the files of runs that are not needed."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, MemoryError):
             for run in runs:
                 for family_number, info in run.files:
                     self._files.remove_if_there(store_file_path(self._folder, family_number, info.number))

@@ -33,8 +33,8 @@ BULK_SCHEMA = pa.schema(
     )
 )
 
-# Where the Arrow bytes are: BulkBatch.rows.arrow, or BulkBatch.arrow.
-_ARROW_PATHS = ((9, 1), (2,))
+# The numbers of the fields `rows.arrow` and `arrow` of BulkBatch.
+_ROWS_ARROW, _CELLS_ARROW = (9, 1), (2,)
 # Arrow's numbers begin at multiples of this.
 _ALIGNMENT = 8
 
@@ -49,11 +49,12 @@ class BulkMessages:
         self._request_bytes_max = request_bytes_max
 
     def parse(self, data: bytes) -> BulkPut:
-        for path in _ARROW_PATHS:
+        for path in (_ROWS_ARROW, _CELLS_ARROW):
             field = large_field(data, path)
             if field is not None:
                 message = parsed(region_pb2.BulkBatch, field.rest)
-                return BulkPut(message, _aligned(data, field.start, field.stop), self._request_bytes_max)
+                if message.HasField("rows") == (path == _ROWS_ARROW):
+                    return BulkPut(message, _aligned(data, field.start, field.stop), self._request_bytes_max)
         message = parsed(region_pb2.BulkBatch, data)
         arrow = message.rows.arrow if message.HasField("rows") else message.arrow
         return BulkPut(message, pa.py_buffer(arrow), self._request_bytes_max)
@@ -76,7 +77,7 @@ class BulkPut:
     """One batch: engine.interfaces.BulkRequest."""
 
     def __init__(self, message: region_pb2.BulkBatch, arrow: pa.Buffer, request_bytes_max: int) -> None:
-        """`arrow`: the bytes of the batch, which are not in the message, or also."""
+        """`arrow`: the Arrow bytes; the message may have them too."""
         self._message = message
         self._arrow = arrow
         self._request_bytes_max = request_bytes_max

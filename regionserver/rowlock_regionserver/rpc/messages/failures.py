@@ -6,6 +6,7 @@ The codes and statuses come from the table in rowlock_proto/errors.py.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Sequence
 from typing import NoReturn, TypeVar
 
@@ -24,6 +25,7 @@ from rowlock_regionserver.errors import (
     InvalidRequestError,
     LimitExceededError,
     LockUnavailableError,
+    OutOfMemoryError,
     RegionServerError,
     SessionEndedError,
     SnapshotEndedError,
@@ -44,6 +46,8 @@ STATUS_FAMILY_BYTES_MAX = 128
 # Sessions and rows that an error lists.
 _LISTED_MAX, _LISTED_BYTES_MAX = 100, 1000
 
+_LACK_LOG_SECONDS_MIN = 1.0
+
 _CODES: dict[type[RegionServerError], str] = {
     getattr(errors, row.server.name): row.code.name for row in ERRORS if row.code is not None and row.server is not None
 }
@@ -53,6 +57,22 @@ _STATUSES: dict[int, grpc.StatusCode] = {
 }
 
 M = TypeVar("M", bound=Message)
+
+
+class _LackLog:
+    """The log lines of lacks of memory: one a second at most, however many requests are refused. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._next_at = 0.0
+
+    def log(self, error: OutOfMemoryError) -> None:
+        now = time.monotonic()
+        if now >= self._next_at:
+            self._next_at = now + _LACK_LOG_SECONDS_MIN
+            logger.warning("a request was refused: %s", error)
+
+
+_lacks = _LackLog()
 
 
 def error_message(error: BaseException, doing: str) -> Error:
@@ -66,6 +86,8 @@ def error_message(error: BaseException, doing: str) -> Error:
         )
     if isinstance(error, CorruptionError):
         logger.error("damage found while %s: %s", doing, error)
+    elif isinstance(error, OutOfMemoryError):
+        _lacks.log(error)
     message = Error(
         code=next(_CODES[kind] for kind in type(error).__mro__ if kind in _CODES),
         message=error.message,

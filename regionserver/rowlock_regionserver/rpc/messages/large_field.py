@@ -33,8 +33,8 @@ class _Field(NamedTuple):
 def large_field(message: bytes, path: Sequence[int]) -> LargeField | None:
     """Returns the field of bytes at the end of a path of field numbers; those before are fields of messages.
 
-    None: each field of the path must occur once, or it is left to protobuf what they are together, or whether the
-    message is one at all.
+    Returns None unless each field of the path occurs exactly once. Then protobuf decides how to merge repeated fields,
+    and whether the bytes are a message.
     """
     try:
         return _found(message, path, 0, len(message))
@@ -58,7 +58,10 @@ def _found(message: bytes, path: Sequence[int], start: int, stop: int) -> LargeF
 
 
 def _fields(message: bytes, start: int, stop: int) -> Iterator[_Field]:
-    """Yields the fields of a message in [start, stop). Raises IndexError or ValueError if it is none, or too long."""
+    """Yields the fields of a message in [start, stop).
+
+    Raises IndexError or ValueError if the bytes are not a message, or have too many fields.
+    """
     for _ in range(_FIELDS_MAX):
         if start == stop:
             return
