@@ -15,16 +15,30 @@ BULK_ROWS = [
     Mutant(
         "windows of a flush of many batches stay small",
         "retained_tables",
-        "min(2 * step_bytes, lines_bytes)",
+        "min(2 * step_bytes, grown_bytes)",
         "window_bytes",
         f"{RETAINED}::test_windows_of_many_sources_grow_while_they_stay_lines",
     ),
     Mutant(
         "windows that are merged as cells are as large as those of lines",
         "retained_tables",
-        "step_bytes = window_bytes if pieces is None else min(2 * step_bytes, lines_bytes)",
-        "step_bytes = min(2 * step_bytes, lines_bytes)",
+        "                step_bytes = window_bytes\n            elif",
+        "                step_bytes = min(2 * step_bytes, grown_bytes)\n            elif",
         f"{RETAINED}::test_windows_of_many_sources_grow_while_they_stay_lines",
+    ),
+    Mutant(
+        "a window that grew as lines is merged as cells at once",
+        "retained_tables",
+        "step_bytes // window_bytes",
+        "1",
+        f"{RETAINED}::test_a_window_that_grew_as_lines_is_merged_as_cells_in_parts",
+    ),
+    Mutant(
+        "nulls of columns of another piece are not counted",
+        "LinesCutter._fitting",
+        "line_bytes + _NULL_BYTES * (width - len(lines.qualifiers))",
+        "line_bytes",
+        f"{CUTTER}::test_blocks_of_lines_with_other_columns_are_no_larger",
     ),
     Mutant(
         "cells are read in windows as large as those of lines",
@@ -36,7 +50,7 @@ BULK_ROWS = [
     Mutant(
         "a slice that begins within a row does not know that its first line starts one",
         "Lines.slice",
-        "if starts_row is not None and starts_row[start:stop].all():",
+        "if starts_row is not None and starts_row[start : start + 1].all():",
         "if starts_row is not None:",
         f"{CUTTER}::test_what_a_slice_knows_of_its_rows_is_what_it_would_find",
     ),
@@ -49,8 +63,8 @@ BULK_ROWS = [
     ),
     Mutant(
         "a block has more bytes than it may",
-        "LinesCutter.add",
-        "self._block_bytes - int(uncompressed_bytes(self._rest).sum())",
+        "LinesCutter._fitting",
+        "self._block_bytes - of_rest",
         "self._block_bytes",
         f"{CUTTER}::test_blocks_have_all_lines_in_order_and_whole_rows",
     ),

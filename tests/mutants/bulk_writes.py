@@ -42,8 +42,8 @@ BULK_WRITE_MUTANTS = [
     Mutant(
         "a batch that can't be staged for lack of memory has an unknown outcome",
         "BulkWrites.stage",
-        '            memory_error_refused("a batch of a bulk write"),\n',
-        "",
+        'memory_error_refused("a batch of a bulk write")',
+        "contextlib.nullcontext()",
         f"{NO_MEMORY}::test_a_batch_that_can_not_be_staged_is_refused_and_leaves_no_file[read]",
     ),
     Mutant(
