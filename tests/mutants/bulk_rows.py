@@ -35,9 +35,9 @@ BULK_ROWS = [
     ),
     Mutant(
         "nulls of columns of another piece are not counted",
-        "LinesCutter._fitting",
-        "line_bytes + _NULL_BYTES * (width - len(lines.qualifiers))",
-        "line_bytes",
+        "_bytes_beside",
+        "byte_count = _NULL_BYTES * (width - len(lines.qualifiers))",
+        "byte_count = 0",
         f"{CUTTER}::test_blocks_of_lines_with_other_columns_are_no_larger",
     ),
     Mutant(

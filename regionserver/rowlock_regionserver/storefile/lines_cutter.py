@@ -21,8 +21,8 @@ from rowlock_regionserver.config import MIB
 # block of cells, and scans are faster for it.
 _FACTOR = 2
 _BLOCK_BYTES_MAX = 4 * MIB
-# Of a line without a cell in a column.
-_NULL_BYTES = 4
+# Of a line without a cell in a column, and of a timestamp or write number.
+_NULL_BYTES, _NUMBER_BYTES = 4, 8
 
 
 class LinesCutter:
@@ -52,16 +52,28 @@ class LinesCutter:
         width = len({*rest.qualifiers, *lines.qualifiers})
         if width > COLUMNS_MAX or not may_be_concatenated(rest, lines):
             return 0
-        # Each line gets the columns of both, and a null of a column takes an offset.
-        of_rest = int(uncompressed_bytes(rest).sum()) + _NULL_BYTES * (width - len(rest.qualifiers)) * len(rest)
-        of_lines = line_bytes + _NULL_BYTES * (width - len(lines.qualifiers))
-        return fitting_lines(lines, of_lines, self._block_bytes - of_rest)
+        of_rest = int(uncompressed_bytes(rest).sum()) + len(rest) * _bytes_beside(rest, lines, width)
+        return fitting_lines(lines, line_bytes + _bytes_beside(lines, rest, width), self._block_bytes - of_rest)
 
     def finish(self) -> Iterator[Lines]:
         """Yields the last block, if lines are left."""
         if self._rest is not None:
             yield self._rest
             self._rest = None
+
+
+def _bytes_beside(lines: Lines, others: Lines, width: int) -> int:
+    """Returns the bytes that each line takes in addition in a block with other lines, of `width` columns together.
+
+    It has the columns and the form of numbers of both; a null takes an offset.
+    """
+    byte_count = _NULL_BYTES * (width - len(lines.qualifiers))
+    for own, other in ((lines.timestamps, others.timestamps), (lines.write_numbers, others.write_numbers)):
+        if own.shape == other.shape == (1, 1) and own[0, 0] == other[0, 0]:
+            continue
+        together = width if max(own.shape[0], other.shape[0]) > 1 else 1
+        byte_count += _NUMBER_BYTES * (together - (own.shape[0] if own.shape[1] > 1 else 0))
+    return byte_count
 
 
 def uncompressed_bytes(lines: Lines) -> Integers:
@@ -73,7 +85,7 @@ def uncompressed_bytes(lines: Lines) -> Integers:
             total[::8] += 1
     for numbers in (lines.timestamps, lines.write_numbers):
         if numbers.shape[1] > 1:
-            total += 8 * numbers.shape[0]
+            total += _NUMBER_BYTES * numbers.shape[0]
     return total
 
 

@@ -69,10 +69,11 @@ def test_rows_without_columns_stay_in_the_message() -> None:
         BulkBatch(rows=BulkRows(nulls_delete=True)).SerializeToString()
         + BulkBatch(rows=BulkRows(arrow=ARROW)).SerializeToString(),
         batch_of_rows(2000).SerializeToString(),
+        b"\xca\x80\x80\x80\x80\x00" + BulkBatch(rows=BulkRows(arrow=ARROW)).SerializeToString()[1:],
         b"\x48\x01",  # field 9 as a number
         b"\x4b\x4c",  # field 9 as a group
     ],
-    ids=["empty", "twice", "in two parts", "many columns", "number", "group"],
+    ids=["empty", "twice", "in two parts", "many columns", "long tag", "number", "group"],
 )
 def test_what_is_odd_is_left_to_protobuf(data: bytes) -> None:
     assert large_field(data, ROWS) is None

@@ -275,8 +275,7 @@ def pieces_with_other_widths(lines: Lines) -> tuple[Lines, Lines]:
     """Returns two pieces, of which no block has rows of both."""
     longer = replace(lines, values=(random_column(91, 9), *lines.values[1:]))
     line_bytes = _LINE_BYTES + 11 + 8  # with the row, its offset, and the timestamp
-    # Rows of both would have values with offsets, and so fill a block before the second piece begins.
-    count = 50 * (_BLOCK_BYTES // line_bytes) + _BLOCK_BYTES // (line_bytes + 4)
+    count = 51 * (_BLOCK_BYTES // line_bytes)
     return lines.slice(0, count), longer.slice(count, _COUNT)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -96,12 +97,17 @@ def test_blocks_of_lines_with_other_columns_are_no_larger() -> None:
         lines_of([b"2%06d" % number], [bytes(chance.choice([0, 9, 90]))], tuple(sorted(chance.sample(NAMES, 3))))
         for number in range(500)
     ]
-    for pieces in ([wide, narrow], mixed):
+    by_cell = [replace(piece, timestamps=np.arange(3)[:, np.newaxis]) for piece in mixed]
+    for pieces in ([wide, narrow], mixed, by_cell, [*narrow_pieces(), by_cell[0]]):
         blocks = blocks_of(pieces)
         assert [row for block in blocks for row in block.rows] == [row for piece in pieces for row in piece.rows]
         for block in blocks:
             bitmaps = len(block.columns) * (len(block) // 8 + 1)
             assert len(block) == 1 or int(uncompressed_bytes(block).sum()) <= 2 * BLOCK_BYTES + bitmaps
+
+
+def narrow_pieces() -> list[Lines]:
+    return [lines_of([b"1%06d" % number], [b""]) for number in range(90)]
 
 
 @pytest.mark.parametrize(("byte_count", "count"), [(-5, 0), (0, 0), (99, 0), (100, 1), (399, 1), (400, 4), (9999, 5)])

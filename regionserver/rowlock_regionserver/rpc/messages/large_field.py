@@ -33,8 +33,8 @@ class _Field(NamedTuple):
 def large_field(message: bytes, path: Sequence[int]) -> LargeField | None:
     """Returns the field of bytes at the end of a path of field numbers; those before are fields of messages.
 
-    Returns None unless each field of the path occurs exactly once. Then protobuf decides how to merge repeated fields,
-    and whether the bytes are a message.
+    Returns None unless each field of the path occurs exactly once, with tag and length in their shortest form. Then
+    protobuf decides how to merge repeated fields, and whether the bytes are a message.
     """
     try:
         return _found(message, path, 0, len(message))
@@ -47,13 +47,15 @@ def _found(message: bytes, path: Sequence[int], start: int, stop: int) -> LargeF
     if len(of_number) != 1 or of_number[0].wire_type != _BYTES:
         return None
     [field] = of_number
+    tag = varint(field.number << 3 | _BYTES)
+    if message[field.start : field.value] != tag + varint(field.stop - field.value):
+        return None  # Not in the shortest form: protobuf refuses some others.
     before, after = message[start : field.start], message[field.stop : stop]
     if len(path) == 1:
         return LargeField(field.value, field.stop, before + after)
     inner = _found(message, path[1:], field.value, field.stop)
     if inner is None:
         return None
-    tag = varint(field.number << 3 | _BYTES)
     return LargeField(inner.start, inner.stop, before + tag + varint(len(inner.rest)) + inner.rest + after)
 
 
