@@ -78,8 +78,8 @@ BULK_ROWS = [
     Mutant(
         "the rows of a message in two parts are those of one",
         "_found",
-        "    if len(of_number) != 1 or of_number[0].wire_type != _BYTES:\n        return None\n    [field] =",
-        "    if not of_number or of_number[-1].wire_type != _BYTES:\n        return None\n    *_, field =",
+        "len(of_number) != 1 or of_number[0].kind != LENGTH:\n        return None\n    [field] =",
+        "not of_number or of_number[-1].kind != LENGTH:\n        return None\n    *_, field =",
         "unit/rpc/test_large_field.py::test_what_is_odd_is_left_to_protobuf[twice]",
     ),
     Mutant(

@@ -187,9 +187,7 @@ class BulkSend:
             message.rows.nulls_delete = data.nulls_delete
             for family, qualifier in data.columns:
                 message.rows.columns.add(family=family, qualifier=qualifier)
-            serialized, bulk.arrow_bytes = bulk_message(message, data.batch)
-        else:
-            serialized, bulk.arrow_bytes = bulk_message(message, data.cells())
+        serialized, bulk.arrow_bytes = bulk_message(message, data.batch if bulk.is_rows else data.cells())
         return serialized
 
     def answered(self, answer: region_pb2.BulkAnswer, now: float) -> Region:

@@ -147,12 +147,12 @@ class BulkLoad:
     def stage(self, batch: BulkBatch, deadline: float) -> list[StagedBatch]:
         """Takes steps 1 and 2, and returns the durable files, which a later commit may apply. Blocks.
 
-        Raises RegionServerError, and then leaves no file.
+        Raises RegionServerError and MemoryError, and then leaves no file.
         """
         staged: list[StagedBatch] = []
         try:
             for half in halves(batch):
-                with memory_error_refused(_BATCH), self._pacing.permit(BATCH, deadline) as permit:
+                with self._pacing.permit(BATCH, deadline) as permit:
                     arranged = self._arranged(half, self._stores.served.table, self._numbering.newest_stamp, permit)
                     if arranged.parts:
                         for row in (arranged.first_row, arranged.last_row):
