@@ -338,8 +338,10 @@ class Flusher:
             yield from retained_tables(segments, retention, versions, window_bytes, merge_bytes)
             return
         with self._pacing.permit(FLUSH) as permit:
+            between = permit.yield_now
+            # Larger windows of lines take less work, but calls wait for longer.
             yield from retained_tables(
-                segments, retention, versions, window_bytes, merge_bytes, between=permit.yield_now
+                segments, retention, versions, window_bytes, merge_bytes, lines_bytes=merge_bytes, between=between
             )
 
     def close(self) -> None:

@@ -356,7 +356,7 @@ def test_a_flush_after_all_its_cells_were_dropped_writes_nothing(engine: Engine)
 def test_a_flush_reads_windows_of_the_configured_size_and_yields(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[int, int]] = []
+    asked: list[tuple[int, int, int]] = []
     given_way: list[Permit] = []
     monkeypatch.setattr(Permit, "yield_now", lambda turn: given_way.append(turn))
 
@@ -367,10 +367,13 @@ def test_a_flush_reads_windows_of_the_configured_size_and_yields(
         bytes_max: int,
         merge_bytes_max: int,
         *,
+        lines_bytes: int,
         between: Callable[[], None],
     ) -> Iterator[pa.Table | Lines]:
-        asked.append((bytes_max, merge_bytes_max))
-        return retained_tables(sources, retention, versions, bytes_max, merge_bytes_max, between=between)
+        asked.append((bytes_max, merge_bytes_max, lines_bytes))
+        return retained_tables(
+            sources, retention, versions, bytes_max, merge_bytes_max, lines_bytes=lines_bytes, between=between
+        )
 
     monkeypatch.setattr(flush, "retained_tables", recorded)
     config = Config(flush_window_bytes=4000, flush_merge_window_bytes=10_000, bulk_file_bytes_min=0)
@@ -378,7 +381,7 @@ def test_a_flush_reads_windows_of_the_configured_size_and_yields(
     engine.change(b"r", Put(b"f", b"q", b"v"))
     engine.bulk(bulk_batch((b"s", b"f", b"q", None, b"v")))
     engine.server.flush("t")
-    assert asked[0] == (4000, 10_000)
+    assert asked[0] == (4000, 10_000, 10_000)
     assert given_way
     assert len(engine.scan()) == 2
     engine.server.stop()
