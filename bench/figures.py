@@ -234,6 +234,14 @@ EDGES = (
         edge_bounds.large_messages,
     ),
     at_most(
+        "edges-mixed-batches",
+        214.0,
+        "MiB",
+        "peak resident memory of a server of 64 MiB, the least, while eight clients put batches of four shapes: its "
+        "memory and the allowance of 150 MiB; formerly 254 to 270",
+        edge_bounds.mixed_batches,
+    ),
+    at_most(
         "edges-unread-gets",
         1024.0,
         "MiB",

@@ -79,14 +79,15 @@ def to_stream(batch: pa.RecordBatch) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
+def random_values(count: int, random: np.random.Generator, value_bytes: int = VALUE_BYTES) -> ArrowArray:
+    """Returns values of random bytes, all of the same size."""
+    return _from_bytes(random.bytes(count * value_bytes), np.full(count, value_bytes))
+
+
 def _wide_rows(numbers: npt.NDArray[np.int64], random: np.random.Generator) -> pa.Table:
     keys = _binary([row_key(number) for number in numbers.tolist()]).cast(pa.string())
-    values = [_random_values(len(numbers), random) for _ in range(COLUMN_COUNT)]
+    values = [random_values(len(numbers), random) for _ in range(COLUMN_COUNT)]
     return pa.table([keys, *values], names=["key", *column_names()])
-
-
-def _random_values(count: int, random: np.random.Generator) -> ArrowArray:
-    return _from_bytes(random.bytes(count * VALUE_BYTES), np.full(count, VALUE_BYTES))
 
 
 def _binary(values: list[bytes]) -> ArrowArray:

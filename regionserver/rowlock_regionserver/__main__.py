@@ -122,6 +122,8 @@ def _serve(options: argparse.Namespace, signals: Signals) -> int:
     try:
         if not options.data:
             raise ValueError("--data is empty; name a folder")
+        config = config_of(options.config)
+        process.set_allocators(config.memory)
         server = Server(
             options.data,
             listen=DEFAULT_LISTEN if options.listen is None and not options.embedded else options.listen,
@@ -131,7 +133,7 @@ def _serve(options: argparse.Namespace, signals: Signals) -> int:
             is_insecure=options.insecure,
             linger_seconds=options.linger if options.embedded else None,
             is_self_checking=os.environ.get("ROWLOCK_VERIFY") == "1",
-            config=config_of(options.config),
+            config=config,
         )
         signals.attach(server)
         server.start()

@@ -15,6 +15,7 @@ import contextlib
 import ctypes
 import functools
 import gc
+import os
 import resource
 import sys
 import threading
@@ -30,13 +31,20 @@ COLLECTOR_THRESHOLDS = (2_000, 1250, 1000)
 FILE_LIMITS = (1 << 20, 1 << 16, 10_240)
 # Half of the process's limit is for store files, within these bounds.
 OPEN_STORE_FILES_MIN, OPEN_STORE_FILES_MAX = 16, 16_384
-# glibc's allocator: parameters of mallopt, and their values. By default it makes eight arenas a core, each of which
-# keeps the memory that one thread frees from all others; and after a large block was freed once, it keeps all later
-# ones. A block beyond the second setting is mapped when it is allocated and unmapped when it is freed, and the system
-# clears each of its pages. So the setting is more than a scan's message, which has 4 MiB for Spark: mapping and
-# unmapping these took two fifths of the scan's time.
+# glibc's allocator: parameters of mallopt. By default it makes eight arenas a core, each of which keeps the memory that
+# one thread frees from all others; and after a large block was freed once, it keeps all later ones.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
-ALLOCATOR_SETTINGS = ((_M_ARENA_MAX, 2), (_M_MMAP_THRESHOLD, 8 << 20), (_M_TRIM_THRESHOLD, 32 << 20))
+_ARENAS_MAX = 2
+# A larger block is mapped when it is allocated and unmapped when it is freed, and the system clears each of its pages.
+# So this is more than a scan's message, which has 4 MiB for Spark: mapping and unmapping these took two fifths of the
+# scan's time. A server of little memory maps smaller blocks, because these leave holes where they are not mapped.
+_MAPPED_BYTES = 8 << 20
+# An arena with more free memory than this at its end returns it.
+_KEPT_BYTES = 4 * _MAPPED_BYTES
+# How long Arrow's allocator keeps freed memory.
+_DECAY_MS = 1000
+# With less memory than this, a server has the same share of these values.
+_AMPLE_MEMORY = 512 << 20
 _MADV_DONTNEED = 4
 # A real sleep, and short enough to cost a flush some percent. os.sched_yield releases the interpreter lock too, but
 # takes it back before a thread on another core has woken: 2,000 times in a row at worst, where this took 4.
@@ -48,15 +56,23 @@ def prepare() -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
     raise_file_limit()
-    set_allocator()
-
-
-def set_allocator() -> None:
-    """Makes glibc return freed memory to the system. Does nothing with other C libraries."""
     library = _glibc()
     if library is not None:
-        for setting, value in ALLOCATOR_SETTINGS:
-            library.mallopt(setting, value)
+        library.mallopt(_M_ARENA_MAX, _ARENAS_MAX)
+        # What Arrow compresses has memory of this allocator, whatever `set_memory_pool` says. Arrow for glibc has it.
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "jemalloc")
+
+
+def set_allocators(memory: int) -> None:
+    """Makes the allocators return freed memory to the system: the sooner, the less `memory` the server may use."""
+    import pyarrow as pa
+
+    library, ample = _glibc(), max(memory, _AMPLE_MEMORY)
+    if library is not None:
+        library.mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES * memory // ample)
+        library.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES * memory // ample)
+    if pa.default_memory_pool().backend_name == "jemalloc":
+        pa.jemalloc_set_decay_ms(_DECAY_MS * memory // ample)
 
 
 def limit_arrow() -> None:

@@ -25,6 +25,7 @@ _FIGURES = [
     "typed-get-warm",
     "typed-get-column-p99",
     "edges-unread-scans",
+    "edges-mixed-batches",
     "edges-increments",
     "get-framed",
     "scan-compacted",

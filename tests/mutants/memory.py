@@ -9,11 +9,26 @@ FLUSHING = "unit/host/test_flushing.py"
 LEDGER = "unit/test_ledger.py"
 LIMIT = "unit/test_memory_limit.py"
 PLAN = "unit/test_memory_plan.py"
+PROCESS = "unit/test_process.py"
 RECEIVING = "unit/rpc/test_receiving.py"
 SCANS = "unit/engine/test_scans.py"
 SERVER = "unit/host/test_region_server.py"
 
 MEMORY = [
+    Mutant(
+        "what Arrow compresses has memory that is not returned",
+        "prepare",
+        '"ARROW_DEFAULT_MEMORY_POOL", "jemalloc"',
+        '"ARROW_DEFAULT_MEMORY_POOL", "mimalloc"',
+        f"{PROCESS}::test_what_arrow_compresses_has_memory_of_the_allocator_that_returns_it",
+    ),
+    Mutant(
+        "a server of little memory maps only the largest blocks",
+        "set_allocators",
+        "_MAPPED_BYTES * memory // ample",
+        "_MAPPED_BYTES",
+        f"{PROCESS}::test_large_blocks_leave_no_holes_in_a_server_of_little_memory",
+    ),
     Mutant(
         "small additions of memory are never followed by a measurement",
         "Account.add",

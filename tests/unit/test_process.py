@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 
+import pytest
 from rowlock_regionserver.process import COLLECTOR_THRESHOLDS, SWITCH_INTERVAL_SECONDS, yield_now
 
 RAISE_LIMIT = """
@@ -22,8 +23,9 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """
 
 
-def output_of(program: str) -> str:
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True)
+def output_of(program: str, *words: str) -> str:
+    command = [sys.executable, "-c", program, *words]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     return ran.stdout
 
 
@@ -58,6 +60,33 @@ def test_arrow_computes_in_our_threads() -> None:
         "print(pyarrow.cpu_count(), pyarrow.io_thread_count())"
     )
     assert output_of(program) == "1 1\n"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="another allocator")
+def test_what_arrow_compresses_has_memory_of_the_allocator_that_returns_it() -> None:
+    program = (
+        "from rowlock_regionserver import process; process.prepare(); import pyarrow as pa; process.limit_arrow(); "
+        "options = pa.ipc.IpcWriteOptions(compression='lz4'); rows = pa.table({'q': [b'value' * 100_000]}); "
+        "pa.ipc.new_stream(pa.BufferOutputStream(), rows.schema, options=options).write_table(rows); "
+        "print(pa.default_memory_pool().backend_name, pa.mimalloc_memory_pool().max_memory() < 1000)"
+    )
+    assert output_of(program) == "jemalloc True\n"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="another allocator")
+def test_large_blocks_leave_no_holes_in_a_server_of_little_memory() -> None:
+    program = (
+        "import sys; from rowlock_regionserver import process; process.prepare(); import numpy as np; "
+        "process.set_allocators(int(sys.argv[1]) << 20); from rowlock_regionserver.resident import anonymous_bytes; "
+        "before = anonymous_bytes(); "
+        "blocks = [(np.ones(1_500_000, np.uint8), bytes(50_000)) for _ in range(40)]; kept = [b for _, b in blocks]; "
+        "held = anonymous_bytes() - before; del blocks; "
+        "print(held >> 20, anonymous_bytes() - before >> 20)"
+    )
+    held, kept = map(int, output_of(program, "64").split())
+    assert held > 50
+    assert kept < 10
+    assert int(output_of(program, "512").split()[1]) > 15, "they do where blocks are not mapped"
 
 
 def test_the_command_applies_all_settings() -> None:

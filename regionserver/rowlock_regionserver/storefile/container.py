@@ -36,7 +36,7 @@ MAP_BYTES = 1 << 30
 TRANSACTION_BYTES = SYNCED_BYTES
 
 # Bytes of the map that may be resident in the process while the offsets are read.
-_MAPPED_BYTES_MAX = 8 << 20
+_MAPPED_BYTES_MAX = 1 << 20
 
 # LMDB's errors for a failed write, and for a partial one, which it reports as EIO. LMDB does not sync here, so its EIO
 # can't come from an earlier write's page: nothing was acknowledged, and a retry is safe.
