@@ -123,7 +123,7 @@ MUTANTS = [
 ]
 RUNS_AT_ONCE = 2
 # Of how many files tests run on the unchanged build, if only some broken builds are tried.
-UNCHANGED_FILES = 20
+UNCHANGED_FILES = 12
 DRAWN = generator_of("broken builds").sample(MUTANTS, int(os.environ.get("ROWLOCK_BROKEN_BUILDS") or len(MUTANTS)))
 
 

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.drawn_cases import case_count
 from tests.property.change_feed_table import HOUR_MS, FeedTable, Reader
 from tests.seeds import generator_of
 
 STEPS = 220
 RESTARTS_MIN = 30
-CASES = range(3)
+CASES = range(case_count(3, 1))
 
 
 @pytest.mark.parametrize("case", CASES)

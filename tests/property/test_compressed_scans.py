@@ -35,7 +35,7 @@ from tests.unit.compressed_rows import take_every_row_compressed
 from tests.unit.messages_in_parts import send_every_table_in_parts
 from tests.unit.unread_rows import leave_every_row_unread
 
-CASES = case_count(60, 20)
+CASES = case_count(60, 8)
 Rows = list[tuple[object, ...]]
 
 

@@ -38,7 +38,7 @@ from tests.property.scan_model import MismatchError, Model
 from tests.seeds import generator_of
 from tests.unit.scan.whole_scans import CELL_BYTES
 
-CASES = range(case_count(500, 150))
+CASES = range(case_count(500, 60))
 
 
 def answered(answers: Sequence[ScanAnswer]) -> Iterator[tuple[bytes, AnswerCell]]:
@@ -220,7 +220,7 @@ def check_get(case: int) -> None:
 
 
 def test_scan_continues_when_its_sources_change() -> None:
-    for case in CASES[: case_count(150, 50)]:
+    for case in CASES[: case_count(150, 20)]:
         check_moving_scan(case)
 
 

@@ -31,8 +31,8 @@ from tests.property.scan_model import Model
 from tests.property.test_scan_of_real_sources import sources_of
 from tests.seeds import generator_of
 
-CASES = range(case_count(500, 200))
-REAL_CASES = range(case_count(60, 30))
+CASES = range(case_count(500, 80))
+REAL_CASES = range(case_count(60, 12))
 Row = tuple[bytes, dict[bytes, bytes]]
 
 

@@ -66,7 +66,7 @@ def check_no_orphans(store: Store) -> None:
 def test_a_crash_at_any_call_of_a_large_commit_leaves_all_of_it_or_nothing(tmp_path: Path, *, replaces: bool) -> None:
     after = NEW if replaces else {**NEW, b"k": b"old"}
     committed = again_committed = 0
-    for call in drawn_calls(500, 6, f"large commit {replaces}"):
+    for call in drawn_calls(500, 12, f"large commit {replaces}"):
         disk = SimulatedFiles(tmp_path / f"disk-{call}")
         store, ref = open_on(disk)
         stage_new(store, ref)
@@ -106,7 +106,7 @@ def test_a_crash_at_any_call_of_a_large_commit_leaves_all_of_it_or_nothing(tmp_p
 
 def test_a_crash_at_any_call_of_a_spill_loses_no_batch_that_was_staged(tmp_path: Path) -> None:
     spilled = 0
-    for call in drawn_calls(500, 4, "spill"):
+    for call in drawn_calls(500, 8, "spill"):
         disk = SimulatedFiles(tmp_path / f"disk-{call}")
         store, ref = open_on(disk)
         disk.crash_at(call)
@@ -137,7 +137,7 @@ def test_a_crash_at_any_call_of_a_spill_loses_no_batch_that_was_staged(tmp_path:
 
 def test_a_full_disk_refuses_a_large_commit_and_nothing_of_it_is_seen(tmp_path: Path) -> None:
     refused = 0
-    for call in drawn(range(1, 120, 3), 20, "a full disk at a large commit"):
+    for call in drawn(range(1, 120, 3), 10, "a full disk at a large commit"):
         disk = SimulatedFiles(tmp_path / f"disk-{call}")
         store, ref = open_on(disk)
         stage_new(store, ref)

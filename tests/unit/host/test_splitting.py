@@ -29,6 +29,7 @@ from rowlock_regionserver.operations import Delete, DeleteKind, Increment, Reque
 from rowlock_regionserver.region.region import Region
 
 from tests.crash.simulated_files import Loss, SimulatedCrash, SimulatedFiles
+from tests.drawn_cases import drawn_calls
 from tests.unit.region.conftest import abandon
 from tests.waiting import WAIT_S, wait_until
 
@@ -327,7 +328,7 @@ def test_a_crash_at_any_call_leaves_the_old_regions_or_the_new_ones(tmp_path: Pa
     before, after = (whole, halves) if operation == "split" else (halves, whole)
     rows = {b"r1": b"1", b"r2": b"logged", b"r5": b"5", b"r6": b"logged"}
     done = 0
-    for call in range(1, 200):
+    for call in drawn_calls(200, 3, f"crashes of a {operation}"):
         disk = SimulatedFiles(tmp_path / f"disk-{call}")
         table = Serving(disk.root, files=disk)
         if operation == "merge":
@@ -353,7 +354,7 @@ def test_a_crash_at_any_call_leaves_the_old_regions_or_the_new_ones(tmp_path: Pa
                 assert again.bounds == after or (again.bounds == before and not acknowledged), f"{call}, {loss.name}"
                 named = {str(region.region_id) for region in again.regions}
                 assert {path.name for path in (image / "regions").iterdir()} == named, f"call {call}, {loss.name}"
-                done += again.bounds == after
+                done += again.bounds == after and has_crashed
                 server.stop()
         with contextlib.suppress(SimulatedCrash):
             abandon(table.server)  # Its threads still run.
@@ -361,4 +362,4 @@ def test_a_crash_at_any_call_leaves_the_old_regions_or_the_new_ones(tmp_path: Pa
             break
     assert acknowledged
     assert call > 20, "the crashes did not reach every call"
-    assert done > 3, "the operation was never found done but when it was over"
+    assert done > 0, "the operation was never found done but when it was over"

@@ -25,7 +25,7 @@ from tests.seeds import drawn_seed
 from tests.unit.storefile import flipping
 from tests.unit.storefile.store_file_case import Case, opened, simple_cells
 
-FLIP_COUNT = case_count(1050, 150)
+FLIP_COUNT = case_count(1050, 60)
 
 
 def flipped(folder: Path, seed: int, flip_count: int, *more: str) -> dict[str, dict[str, int]]:
