@@ -19,6 +19,7 @@ from rowlock_regionserver.arrow.columns import binary_array
 from rowlock_regionserver.arrow.line_values import fixed_size
 from rowlock_regionserver.arrow.lines import Lines, cells_of
 from rowlock_regionserver.cells import Compression, Family
+from rowlock_regionserver.config import Config
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.sources import LinesWanted
 from rowlock_regionserver.storefile.cache import BlockCache
@@ -76,6 +77,7 @@ def main() -> None:
     options = parser.parse_args()
     process.prepare()
     process.limit_arrow()
+    process.set_allocators(Config().memory)
     lines = trips(options.rows)
     tables = [cells_of(lines.slice(at, min(at + PIECE_ROWS, len(lines)))) for at in range(0, len(lines), PIECE_ROWS)]
     forms = {"cells": 128, **{f"wide {kib} KiB": kib for kib in options.block_kib}}

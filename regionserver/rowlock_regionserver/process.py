@@ -41,7 +41,8 @@ _ARENAS_MAX = 2
 _MAPPED_BYTES = 8 << 20
 # An arena with more free memory than this at its end returns it.
 _KEPT_BYTES = 4 * _MAPPED_BYTES
-# How long Arrow's allocator keeps freed memory.
+# How long Arrow's allocator keeps freed memory: its own default. Another value is for arenas that it makes later, so
+# the main thread's keeps this one.
 _DECAY_MS = 1000
 # With less memory than this, a server has the same share of these values.
 _AMPLE_MEMORY = 512 << 20
@@ -59,8 +60,8 @@ def prepare() -> None:
     library = _glibc()
     if library is not None:
         library.mallopt(_M_ARENA_MAX, _ARENAS_MAX)
-        # What Arrow compresses has memory of this allocator, whatever `set_memory_pool` says. Arrow for glibc has it.
-        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "jemalloc")
+        # What Arrow compresses has memory of this allocator, whatever `set_memory_pool` says. PyPI's Arrow has it.
+        os.environ["ARROW_DEFAULT_MEMORY_POOL"] = os.environ.get("ARROW_DEFAULT_MEMORY_POOL") or "jemalloc"
 
 
 def set_allocators(memory: int) -> None:

@@ -18,8 +18,8 @@ MEMORY = [
     Mutant(
         "what Arrow compresses has memory that is not returned",
         "prepare",
-        '"ARROW_DEFAULT_MEMORY_POOL", "jemalloc"',
-        '"ARROW_DEFAULT_MEMORY_POOL", "mimalloc"',
+        'or "jemalloc"',
+        'or "mimalloc"',
         f"{PROCESS}::test_what_arrow_compresses_has_memory_of_the_allocator_that_returns_it",
     ),
     Mutant(
@@ -28,6 +28,13 @@ MEMORY = [
         "_MAPPED_BYTES * memory // ample",
         "_MAPPED_BYTES",
         f"{PROCESS}::test_large_blocks_leave_no_holes_in_a_server_of_little_memory",
+    ),
+    Mutant(
+        "the allocators of a server do not know its memory",
+        "_serve",
+        "        process.set_allocators(config.memory)\n",
+        "",
+        f"{PROCESS}::test_the_command_applies_all_settings",
     ),
     Mutant(
         "small additions of memory are never followed by a measurement",

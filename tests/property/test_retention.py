@@ -49,8 +49,8 @@ from tests.unit.versions.masked_tables import retained
 
 TABLES = case_count(100, 40)
 ROWS_PER_TABLE = 120
-HISTORIES = case_count(75, 12)
-ALTERED_HISTORIES = case_count(150, 8)
+HISTORIES = case_count(75, 30)
+ALTERED_HISTORIES = case_count(150, 20)
 EVENTS = 80
 ROW_COUNT = 2
 

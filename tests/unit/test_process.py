@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import resource
 import subprocess
 import sys
@@ -25,7 +26,8 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 def output_of(program: str, *words: str) -> str:
     command = [sys.executable, "-c", program, *words]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    without_choice = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True, env=without_choice)
     return ran.stdout
 
 
@@ -96,12 +98,14 @@ def test_the_command_applies_all_settings() -> None:
         "import rowlock_regionserver.server as server\n"
         "server.Server.wait = lambda self: print(\n"
         "    gc.get_threshold() == process.COLLECTOR_THRESHOLDS, gc.get_freeze_count() > 1000,\n"
-        "    sys.getswitchinterval() < 0.001, server.__name__)\n"
+        "    sys.getswitchinterval() < 0.001, server.__name__, memory)\n"
+        "memory = []\n"
+        "process.set_allocators = memory.append\n"
         "server.Server.start = lambda self: self\n"
         "server.Server.address = 'nowhere:1'\n"
-        "command.main(['--data', 'unused'])\n"
+        "command.main(['--data', 'unused', '--config', 'memory=65MiB'])\n"
     )
-    assert output_of(serves).splitlines()[-1] == "True True True rowlock_regionserver.server"
+    assert output_of(serves).splitlines()[-1] == f"True True True rowlock_regionserver.server [{65 << 20}]"
 
 
 def test_the_settings_of_this_program_are_unchanged() -> None:

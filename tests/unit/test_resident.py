@@ -64,6 +64,7 @@ from rowlock_regionserver import process
 from rowlock_regionserver.resident import anonymous_bytes
 process.prepare()
 process.limit_arrow()
+process.set_allocators(2 << 30)
 import pyarrow as pa
 before = anonymous_bytes()
 held = [bytes(1000) for _ in range(100_000)]

@@ -468,7 +468,7 @@ REPLACED = dict(everywhere(b"new"))
 def test_a_crash_at_any_call_of_a_commit_leaves_all_of_it_or_nothing(tmp_path: Path, *, replaces: bool) -> None:
     after = REPLACED if replaces else AFTER
     committed = again_committed = 0
-    for call in drawn_calls(120, 6, f"commit {replaces}"):
+    for call in drawn_calls(120, 4, f"commit {replaces}"):
         disk = SimulatedFiles(tmp_path / f"disk-{call}")
         store = Store(disk.root, Clock(), disk)
         store.server.create_table("t", FAMILIES, properties=ONLY_ON_REQUEST)

@@ -362,4 +362,4 @@ def test_a_crash_at_any_call_leaves_the_old_regions_or_the_new_ones(tmp_path: Pa
             break
     assert acknowledged
     assert call > 20, "the crashes did not reach every call"
-    assert done > 0, "the operation was never found done but when it was over"
+    assert done > 3, "the operation was never found done but when it was over"
