@@ -1,5 +1,7 @@
 """How many cases a long test tries: `make test` some that its seed draws, `make crash` and `make spark-crash` all.
 
+Broken builds (tests/mutants) try all, too: their first failure ends the run.
+
 ROWLOCK_ALL_CASES=1 pytest tests/property    tries all
 """
 

@@ -72,7 +72,7 @@ PIECES: Sequence[Piece] = (
 IN_MEMORY = ("tests/unit/host",)
 _MEMORY = Path("/dev/shm")
 _MEMORY_FREE_MIN = 4 << 30
-# A piece takes half of this on a slow machine.
+# A piece takes two thirds of this on a slow machine.
 LIMIT_S = 1800.0
 _ABORT_S = 30.0
 # All pieces together write less; on a full disk they would fail with hundreds of errors that are none of theirs.

@@ -90,12 +90,12 @@ def large_messages(bench: Bench) -> Measurement:
 
 def mixed_batches(bench: Bench) -> Measurement:
     """Measures the peak MiB of a server of the least memory, while clients put batches of different shapes."""
-    stop = time.perf_counter() + _MIXED_TURNS * bench.turn_seconds
+    stop = time.perf_counter() + bench.scaled(_MIXED_TURNS) * bench.turn_seconds
     with running_rowlock(bench.fresh_folder("mixed"), "memory=64MiB") as server:
         server.client.create_table("t", [FAMILY.decode()])
 
         def puts(shape: tuple[int, int, int, float]) -> int:
-            rows, mapping = _random_rows(*shape)
+            rows, mapping = _random_rows(bench.scaled(shape[0]), *shape[1:])
             count = 0
             with rowlock.connect(server.process.address, timeout=600) as client:
                 while not count or time.perf_counter() < stop:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.drawn_cases import drawn
 
-# One of each module in bench/workloads.
+# At least one of each module in bench/workloads.
 _FIGURES = [
     "get-sequential",
     "put-concurrent",
