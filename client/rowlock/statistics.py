@@ -1,4 +1,4 @@
-"""What a client says of itself: how its point operations and scans travel to each server."""
+"""What a client says of itself: how its point operations, scans and bulk batches travel to each server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ConnectionStatistics:
-    """How a client's point operations and scans travel to one server.
+    """How a client's point operations, scans and bulk batches travel to one server.
 
     server: host:port or unix:PATH, as the catalog has it. direct: the address of the open direct connection, or None;
     then they go by gRPC. reason: why there is none; empty if nothing is known against one. opened: direct connections
@@ -16,6 +16,9 @@ class ConnectionStatistics:
     direct_scans, grpc_scans: how many scans of a region went each way; those whose rows all came with the answer to a
     request are not among them. scan_reason: why scans went by gRPC although `direct` was open; empty: they didn't.
     scan_connections: how many connections were opened for direct scans, which use those of earlier ones if they can.
+
+    direct_bulk_streams, grpc_bulk_streams, bulk_reason, bulk_connections: the same for streams of bulk batches;
+    `put_arrow` has one stream for the batches that go to one server one after another.
     """
 
     server: str
@@ -28,10 +31,14 @@ class ConnectionStatistics:
     grpc_scans: int = 0
     scan_reason: str = ""
     scan_connections: int = 0
+    direct_bulk_streams: int = 0
+    grpc_bulk_streams: int = 0
+    bulk_reason: str = ""
+    bulk_connections: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ClientStatistics:
-    """A client at a moment. connections: one for each server to which it has sent point operations or scans."""
+    """A client at a moment. connections: one for each server to which it has sent any of them."""
 
     connections: tuple[ConnectionStatistics, ...]

@@ -17,7 +17,7 @@ MAGIC = b"rowlock"
 VERSION = 1
 PREAMBLE = MAGIC + bytes((VERSION,))
 
-# Kinds. Those from 16 on are of connections for scans.
+# Kinds. Those from 16 on are of connections for scans, those from 32 on of connections for bulk batches.
 HELLO = 1  # client: a DirectHello; server: a DirectWelcome
 REQUESTS = 2  # client: PointRequests
 ANSWERS = 3  # server: PointAnswers
@@ -27,6 +27,8 @@ END = 6  # server: an Error, why it ends the connection
 SCAN = 16  # client: a ScanRequest
 SCAN_BATCH = 17  # server: a ScanBatch
 SCAN_END = 18  # server: an Error, or nothing if the scan has ended as it should
+BULK_BATCH = 32  # client: a BulkBatch
+BULK_ANSWER = 33  # server: a BulkAnswer, to the oldest batch without one
 
 # The largest body of a HELLO, PING, PONG and END.
 SHORT_BODY_BYTES_MAX = 16 * 1024

@@ -309,7 +309,16 @@ class Server:
             ids = folder.folder_id, region_server.incarnation_id
             turn, drop_log = Turn(engine.points, lambda: selector.ready_count), DropLog(self._clock)
             direct_port.start(
-                DirectService(engine.points, turn, ledger, clients, drop_log, *ids, serve_scan=regions.serve_scan)
+                DirectService(
+                    engine.points,
+                    turn,
+                    ledger,
+                    clients,
+                    drop_log,
+                    *ids,
+                    serve_scan=regions.serve_scan,
+                    serve_bulk=regions.serve_bulk,
+                )
             )
             catalog = CatalogService(
                 region_server,

@@ -1,4 +1,4 @@
-"""Point operations and scans that go by gRPC or directly at random, through proxies that lose answers."""
+"""Point operations, scans and bulk batches that go by gRPC or directly at random, through proxies that lose answers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import rowlock
 from rowlock._core.conversation import Request
 from rowlock._transport.links import PointLink
-from rowlock._transport.scan_sockets import ScanSocket
 from rowlock._transport.servers import Servers
+from rowlock._transport.stream_sockets import Streams, StreamSocket
 from rowlock.pytest_plugin import RowlockServer
 
 from tests.consistency.live_server import free_address, live_server
@@ -21,7 +21,8 @@ from tests.consistency.lossy_proxy import Direct, LossyProxy
 def switch_at_random(servers: Servers, seed: object, *, scans_only: bool = False) -> None:
     """Makes each attempt of each call of a client draw its way: also that of a repetition, while its first copy runs.
 
-    So do scans of a region; half of those that could be opened by a request are not. scans_only: requests go directly.
+    So do scans of a region, and streams of bulk batches; half of the scans that could be opened by a request are not.
+    scans_only: requests go directly.
     Thread-safe, as drawing a number is. One client id and one sequence of numbers serve both ways.
     """
     draw = random.Random(f"{seed}")
@@ -34,8 +35,8 @@ def switch_at_random(servers: Servers, seed: object, *, scans_only: bool = False
             else:
                 self._call_by_grpc(request, region_id, deadline)
 
-        def open_for_scan(self, deadline: float) -> ScanSocket | None:
-            return super().open_for_scan(deadline) if draw.random() < 0.5 else None
+        def open_for(self, streams: Streams, deadline: float) -> StreamSocket | None:
+            return super().open_for(streams, deadline) if draw.random() < 0.5 else None
 
     def link(address: str, folder_id: str) -> PointLink:
         found = made(address, folder_id)

@@ -1,11 +1,11 @@
 """Exactly once: increments whose answers are lost are retried, and count once.
 
 Processes increment one row through proxies that lose answers after the change was made (lossy_proxy.py), while the
-server is killed and restarted. Each attempt goes by gRPC or over a direct connection at random, and each process
-writes batches of rows meanwhile, with numbers of the same sequence: by gRPC, and as puts in columns, which overwrite
-the values of the batch before. Each increment must finally be answered with a different number. All numbers are 1, 2,
-3, ... without a gap, and the counter equals their count; all rows of the batches are there, with their last values. The
-server's answers say which request ids it met again.
+server is killed and restarted. Each attempt goes by gRPC or over a direct connection at random. Each process writes
+batches of rows meanwhile, with numbers of the same sequence: as bulk batches, which go either way, too, and as puts in
+columns, which overwrite the values of the batch before. Each increment must finally be answered with a different
+number. All numbers are 1, 2, 3, ... without a gap, and the counter equals their count; all rows of the batches are
+there, with their last values. The server's answers say which request ids it met again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rowlock_proto.v1 import types_pb2
 
 from tests.consistency.both_ways import client_both_ways, lossy_server
 from tests.consistency.live_server import kill_and_restart
-from tests.consistency.ways import DIRECT, GRPC, judge_both
+from tests.consistency.ways import count_ways, judge_both, judge_bulk
 from tests.crash.account import Account, Settings
 
 PROMISE = "with lost answers and SIGKILLs each increment counts once, and each is answered with its own number"
@@ -43,8 +43,7 @@ class _Counted:
     numbers: list[int]
     repeated: int  # answers that the server had kept from an earlier request with the same id
     rows: list[bytes]  # of acknowledged batches
-    grpc_requests: int
-    direct_requests: int
+    statistics: rowlock.ClientStatistics
 
 
 def run(settings: Settings) -> Account:
@@ -82,12 +81,12 @@ def run(settings: Settings) -> Account:
             "SIGKILLs of the server": kills,
             "answers lost by gRPC": lost[0],
             "answers lost on direct connections": lost[1],
-            GRPC: sum(process.grpc_requests for process in counted),
-            DIRECT: sum(process.direct_requests for process in counted),
             "rows of batches": len(rows),
         }
     )
+    count_ways(account, [process.statistics for process in counted])
     judge_both(account, increments)
+    judge_bulk(account, processes)
     repeats_min = 10 if settings.is_short else 100
     if account.counts["repeated request ids met"] < repeats_min:
         account.problems.append(f"fewer than {repeats_min} repeated request ids: the campaign has tested little")
@@ -120,14 +119,7 @@ def _work(address: str, count: int, seed: str) -> _Counted:
         finally:
             over.set()
         rows = batches.result()
-        connections = db.statistics().connections
-    return _Counted(
-        numbers,
-        repeated,
-        rows,
-        sum(connection.grpc_requests for connection in connections),
-        sum(connection.direct_requests for connection in connections),
-    )
+        return _Counted(numbers, repeated, rows, db.statistics())
 
 
 def _put_batches(db: rowlock.Client, seed: str, over: threading.Event) -> list[bytes]:
@@ -155,7 +147,7 @@ def _result(account: Account, work: Future[_Counted]) -> _Counted:
     if error is None:
         return work.result()
     account.problems.append(f"a process gave up: {error!r}")
-    return _Counted([], 0, [], 0, 0)
+    return _Counted([], 0, [], rowlock.ClientStatistics(()))
 
 
 def _judge(account: Account, counted: Sequence[_Counted], expected: int, total: int) -> None:

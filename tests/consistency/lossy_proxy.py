@@ -15,7 +15,7 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Protocol
 
-from rowlock_proto.direct_frames import ANSWERS, HEAD, PREAMBLE, SCAN_BATCH, SCAN_END
+from rowlock_proto.direct_frames import ANSWERS, BULK_ANSWER, HEAD, PREAMBLE, SCAN_BATCH, SCAN_END
 
 _CHUNK_BYTES = 1 << 16
 
@@ -58,7 +58,7 @@ class Direct(Framing):
 
     def has_answers(self, head: bytes) -> bool:
         _, kind = HEAD.unpack(head)
-        return kind in (ANSWERS, SCAN_BATCH, SCAN_END)
+        return kind in (ANSWERS, SCAN_BATCH, SCAN_END, BULK_ANSWER)
 
 
 class LossyProxy:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import rowlock
 
-from tests.consistency.ways import DIRECT, GRPC, count_ways, judge_both, judge_direct, judge_scans
+from tests.consistency.ways import DIRECT, GRPC, count_ways, judge_both, judge_bulk, judge_direct, judge_scans
 from tests.crash.account import Account
 
 
@@ -32,6 +32,17 @@ def test_a_campaign_whose_requests_went_by_grpc_or_not_at_all_has_a_problem(
 def test_a_campaign_that_hardly_used_one_of_both_ways_has_a_problem(direct: int, grpc: int, *, holds: bool) -> None:
     account = counted(direct, grpc)
     judge_both(account, 10)
+    assert (not account.problems) == holds
+
+
+@pytest.mark.parametrize(("direct", "grpc", "holds"), [(10, 10, True), (9, 10, False), (10, 9, False)])
+def test_a_campaign_that_hardly_sent_batches_one_of_both_ways_has_a_problem(
+    direct: int, grpc: int, *, holds: bool
+) -> None:
+    account = Account("some", "promise")
+    way = rowlock.ConnectionStatistics("h:1", None, "", 1, 0, 0, direct_bulk_streams=direct, grpc_bulk_streams=grpc)
+    count_ways(account, [rowlock.ClientStatistics((way,))])
+    judge_bulk(account, 10)
     assert (not account.problems) == holds
 
 

@@ -11,6 +11,7 @@ from tests.crash.account import Account
 DIRECT, GRPC = "requests sent directly", "requests sent by gRPC"
 DIRECT_SCANS, GRPC_SCANS = "scans of a region on direct connections", "scans of a region by gRPC"
 SCAN_CONNECTIONS = "direct connections for scans"
+DIRECT_BULK, GRPC_BULK = "streams of batches on direct connections", "streams of batches by gRPC"
 
 
 def count_ways(account: Account, clients: Iterable[rowlock.ClientStatistics]) -> None:
@@ -20,6 +21,8 @@ def count_ways(account: Account, clients: Iterable[rowlock.ClientStatistics]) ->
         account.counts[GRPC] += sum(way.grpc_requests for way in client.connections)
         account.counts[DIRECT_SCANS] += sum(way.direct_scans for way in client.connections)
         account.counts[GRPC_SCANS] += sum(way.grpc_scans for way in client.connections)
+        account.counts[DIRECT_BULK] += sum(way.direct_bulk_streams for way in client.connections)
+        account.counts[GRPC_BULK] += sum(way.grpc_bulk_streams for way in client.connections)
         account.counts[SCAN_CONNECTIONS] += sum(way.scan_connections for way in client.connections)
 
 
@@ -35,15 +38,22 @@ def judge_direct(account: Account) -> None:
 
 def judge_scans(account: Account, scans_min: int) -> None:
     """Makes it a problem if fewer scans were counted of either way, or if none used the connection of another."""
-    for way in (GRPC_SCANS, DIRECT_SCANS):
-        if account.counts[way] < scans_min:
-            account.problems.append(f"too few {way}: the campaign has tested little")
+    _judge_each(account, (GRPC_SCANS, DIRECT_SCANS), scans_min)
     if account.counts[SCAN_CONNECTIONS] >= account.counts[DIRECT_SCANS]:
         account.problems.append("each scan had a new connection: the campaign has not tested those that are kept")
 
 
 def judge_both(account: Account, requests_min: int) -> None:
     """Makes it a problem if fewer requests were counted of either way."""
-    for way in (GRPC, DIRECT):
-        if account.counts[way] < requests_min:
+    _judge_each(account, (GRPC, DIRECT), requests_min)
+
+
+def judge_bulk(account: Account, streams_min: int) -> None:
+    """Makes it a problem if fewer streams of batches were counted of either way."""
+    _judge_each(account, (GRPC_BULK, DIRECT_BULK), streams_min)
+
+
+def _judge_each(account: Account, ways: Iterable[str], count_min: int) -> None:
+    for way in ways:
+        if account.counts[way] < count_min:
             account.problems.append(f"too few {way}: the campaign has tested little")

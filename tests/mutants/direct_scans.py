@@ -7,13 +7,13 @@ from .broken_build import CLIENT, Mutant
 THREADS = "unit/client/test_direct_scan.py"
 TASKS = "unit/client/test_direct_scan_of_tasks.py"
 LINKS = "unit/client/blocking/test_links.py"
-SOCKETS = "unit/client/test_scan_sockets.py"
+SOCKETS = "unit/client/test_stream_sockets.py"
 OF_NO_USE = f"{SOCKETS}::test_a_connection_that_may_be_of_no_use_is_closed"
 
 DIRECT_SCANS = [
     Mutant(
         "a thread that ends a direct scan closes the socket that another one uses",
-        "DirectScan.cancel",
+        "DirectStream.cancel",
         "                    self._socket.shutdown(socket.SHUT_RDWR)\n                if not self._is_in_use:\n",
         "                    self._socket.shutdown(socket.SHUT_RDWR)\n                if True:\n",
         f"{THREADS}::test_the_thread_that_receives_closes_the_socket_of_a_scan_that_is_cancelled",
@@ -21,7 +21,7 @@ DIRECT_SCANS = [
     ),
     Mutant(
         "a socket is closed while another thread shuts it down",
-        "DirectScan._using",
+        "DirectStream._using",
         "                with self._closing:\n                    self._socket.close()\n",
         "                self._socket.close()\n",
         f"{THREADS}::test_the_socket_is_not_closed_while_another_thread_shuts_it_down",
@@ -29,8 +29,8 @@ DIRECT_SCANS = [
     ),
     Mutant(
         "a direct scan waits for ever for a server that vanished",
-        "DirectScan._received",
-        "        silent_until = time.monotonic() + silent_s_max()\n        while self._end is None:\n",
+        "DirectStream._next_frame",
+        "        silent_until = time.monotonic() + silent_s\n        while self._end is None:\n",
         "        silent_until = deadline\n        while self._end is None:\n",
         f"{THREADS}::test_a_server_that_is_silent_is_lost",
         CLIENT,
@@ -45,7 +45,7 @@ DIRECT_SCANS = [
     ),
     Mutant(
         "a client that only scans does not notice that the server was restarted",
-        "PointLink.open_for_scan",
+        "PointLink.open_for",
         "            direct.look()\n",
         "            pass\n",
         f"{LINKS}::test_a_client_that_only_scans_finds_a_restarted_server",
@@ -54,7 +54,7 @@ DIRECT_SCANS = [
     # Connections that are kept for the next scans
     Mutant(
         "each scan opens a connection",
-        "DirectScan._leave",
+        "DirectStream._leave",
         "            if self._end is None:  # Another thread may have cancelled it.\n",
         "            if False:\n",
         f"{THREADS}::test_a_scan_that_has_ended_leaves_its_connection_to_the_next_one",
@@ -63,15 +63,14 @@ DIRECT_SCANS = [
     Mutant(
         "a connection with bytes behind the end of its scan is used again",
         "DirectScan.next",
-        "            batch = self._received(time.monotonic() + timeout_s, timeout_s)\n"
-        "            if batch is None and not self._frames.has_bytes:\n",
-        "            batch = self._received(time.monotonic() + timeout_s, timeout_s)\n            if batch is None:\n",
+        "(*found, self._target)\n            if batch is None and not self._frames.has_bytes:\n",
+        "(*found, self._target)\n            if batch is None:\n",
         f"{THREADS}::test_a_scan_that_has_not_ended_as_it_should_takes_its_connection_with_it",
         CLIENT,
     ),
     Mutant(
         "the connection of a scan that another thread cancelled is kept",
-        "DirectScan._leave",
+        "DirectStream._leave",
         "            if self._end is None:  # Another thread may have cancelled it.\n",
         "            if True:\n",
         f"{THREADS}::test_a_scan_that_is_cancelled_while_its_end_comes_takes_its_connection_with_it",
@@ -79,7 +78,7 @@ DIRECT_SCANS = [
     ),
     Mutant(
         "a scan that is left at its limit closes its connection",
-        "ScanSocket._has_ended",
+        "StreamSocket._has_ended",
         "        if not reader.has_bytes:\n",
         "        if False:\n",
         f"{THREADS}::test_a_scan_that_is_left_when_all_rows_have_come_leaves_its_connection_too[later]",
@@ -87,7 +86,7 @@ DIRECT_SCANS = [
     ),
     Mutant(
         "a connection is used again before the end of its scan has come",
-        "ScanSocket.is_ready",
+        "StreamSocket.is_ready",
         "if self.is_ending and not self._has_ended():",
         "if self.is_ending and self._has_ended():",
         f"{SOCKETS}::test_a_connection_whose_scan_is_ending_is_used_when_the_end_has_come",
@@ -95,7 +94,7 @@ DIRECT_SCANS = [
     ),
     Mutant(
         "a connection with bytes behind the end that was not read is used again",
-        "ScanSocket._has_ended",
+        "StreamSocket._has_ended",
         " or reader.has_bytes",
         "",
         f"{SOCKETS}::test_a_connection_whose_scan_is_ending_is_used_when_the_end_has_come",
@@ -103,16 +102,16 @@ DIRECT_SCANS = [
     ),
     Mutant(
         "a thread repeats a scan from its beginning when it has had rows",
-        "DirectScan._received",
-        "            self._may_be_stale = False\n            silent_until",
+        "DirectStream._next_frame",
+        "            self._received_some()\n            silent_until",
         "            silent_until",
         f"{THREADS}::test_a_kept_connection_that_is_lost_in_the_middle_of_a_scan_is_like_a_new_one",
         CLIENT,
     ),
     Mutant(
         "a task repeats a scan from its beginning when it has had rows",
-        "DirectScan._received",
-        "            self._may_be_stale = False\n        raise self._end\n",
+        "DirectStream._next_frame",
+        "            self._received_some()\n        raise self._end\n",
         "        raise self._end\n",
         f"{TASKS}::test_a_kept_connection_that_is_lost_in_the_middle_of_a_scan_is_like_a_new_one",
         CLIENT,
@@ -168,7 +167,7 @@ DIRECT_SCANS = [
     ),
     Mutant(
         "a connection that nobody holds any more is left to Python",
-        "ScanSocket.__del__",
+        "StreamSocket.__del__",
         "self.socket.close()",
         "pass",
         f"{SOCKETS}::test_a_connection_that_an_interruption_has_taken_from_its_scan_is_closed",
@@ -184,14 +183,15 @@ DIRECT_SCANS = [
     ),
     Mutant(
         "a signal handler that cancels a scan as it leaves is overlooked",
-        "DirectScan._leave",
-        '        ended = self._lost("the scan has ended")  # No call below: a signal handler could cancel there.\n'
+        "DirectStream._leave",
+        '        ended = self._lost(f"the {self._NAME} has ended")'
+        "  # No call below: a signal handler could cancel there.\n"
         "        with self._closing:\n"
         "            if self._end is None:  # Another thread may have cancelled it.\n"
         "                self._end = ended\n",
         "        with self._closing:\n"
         "            if self._end is None:\n"
-        '                self._end = self._lost("the scan has ended")\n',
+        '                self._end = self._lost(f"the {self._NAME} has ended")\n',
         f"{THREADS}::test_a_signal_handler_may_cancel_a_scan_while_it_leaves",
         CLIENT,
     ),
@@ -214,16 +214,16 @@ DIRECT_SCANS = [
     Mutant(
         "kept connections outlive their client",
         "PointLink.close",
-        "        self.kept.close()\n        self.close_stream(reason)\n",
-        "        self.close_stream(reason)\n",
+        "        self.scans.kept.close()\n        self.bulk.kept.close()\n        self.close_stream(reason)\n",
+        "        self.bulk.kept.close()\n        self.close_stream(reason)\n",
         f"{LINKS}::test_closing_the_client_closes_its_kept_connections",
         CLIENT,
     ),
     Mutant(
         "a kept connection lives in the child of a fork",
         "PointLink.forget",
-        "self._running_scans():\n            scan.forget()\n        self.kept.forget()\n",
-        "self._running_scans():\n            scan.forget()\n",
+        "self._running_streams():\n            stream.forget()\n        self.scans.kept.forget()\n",
+        "self._running_streams():\n            stream.forget()\n",
         f"{SOCKETS}::test_the_child_of_a_fork_closes_the_copies_of_each_link",
         CLIENT,
     ),

@@ -197,7 +197,7 @@ SCAN_CONNECTIONS = [
     Mutant(
         "a connection that is kept for a later scan takes the place of other clients",
         "DirectClients.refusal",
-        " and not any(make_room() for make_room in self._scanning.values())",
+        " and not any(make_room() for make_room in self._yielding.values())",
         "",
         ROOM,
     ),

@@ -30,6 +30,7 @@ from .broken_build import (
     run_tests,
 )
 from .bulk_and_requests import BULK_AND_REQUESTS
+from .bulk_connections import BULK_CONNECTIONS
 from .bulk_rows import BULK_ROWS
 from .bulk_writes import BULK_WRITE_MUTANTS
 from .changes import CHANGES_MUTANTS
@@ -84,6 +85,7 @@ MUTANTS = [
     *LOCK_MUTANTS,
     *OF_LINES,
     *BULK_AND_REQUESTS,
+    *BULK_CONNECTIONS,
     *PACING_BUILDS,
     *BULK_ROWS,
     *BULK_WRITE_MUTANTS,

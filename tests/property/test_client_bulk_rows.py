@@ -76,7 +76,8 @@ def test_rows_say_the_same_as_their_cells(
     if rows.batch.num_rows:
         bulk = send.next(0.0)
         assert bulk is not None
-        message = region_pb2.BulkBatch.FromString(send.message(bulk, Region(1, "t", b"", b"", "s"), takes_rows=True))
+        pieces = send.message(bulk, Region(1, "t", b"", b"", "s"), takes_rows=True)
+        message = region_pb2.BulkBatch.FromString(b"".join(pieces))
         assert message.rows.nulls_delete == nulls_delete
         assert plain_cells(message.rows) == expected
 

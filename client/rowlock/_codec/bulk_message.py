@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import TypeAlias
 
 import pyarrow as pa
 from rowlock_proto.v1 import region_pb2
@@ -13,22 +14,25 @@ _CELLS_TAG, _ROWS_TAG, _ARROW_TAG, _PADDING_TAG = b"\x12", b"\x4a", b"\x0a", b"\
 # Arrow bytes that begin at a multiple of this are used where they are.
 _ALIGNMENT = 8
 
+# A part of a serialized message.
+MessagePiece: TypeAlias = pa.Buffer | bytes
+
 
 class _Pieces(io.IOBase):
     """A file to which Arrow writes a stream, without copying the buffers of columns."""
 
     def __init__(self) -> None:
-        self.pieces: list[pa.Buffer | bytes] = []
+        self.pieces: list[MessagePiece] = []
 
     def writable(self) -> bool:
         return True
 
-    def write(self, data: pa.Buffer | bytes) -> None:
+    def write(self, data: MessagePiece) -> None:
         self.pieces.append(data)
 
 
-def bulk_message(message: region_pb2.BulkBatch, batch: pa.RecordBatch) -> tuple[bytes, int]:
-    """Returns the serialized message with the batch as its Arrow bytes, uncompressed, and how many these are.
+def bulk_message(message: region_pb2.BulkBatch, batch: pa.RecordBatch) -> tuple[list[MessagePiece], int]:
+    """Returns the parts of the serialized message, and how many Arrow bytes, uncompressed, are among them.
 
     If the message has `rows`, the Arrow bytes are those of the rows. Sets their `uncompressed_bytes`.
     """
@@ -44,7 +48,7 @@ def bulk_message(message: region_pb2.BulkBatch, batch: pa.RecordBatch) -> tuple[
     else:
         message.uncompressed_bytes = batch.nbytes
         head = message.SerializeToString() + _CELLS_TAG + varint(arrow_bytes)
-    return b"".join([head, *sink.pieces]), arrow_bytes
+    return [head, *sink.pieces], arrow_bytes
 
 
 def _with_rows(head: bytes, rows: bytes, arrow_bytes: int) -> bytes:

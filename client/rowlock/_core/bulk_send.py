@@ -25,7 +25,7 @@ from rowlock_proto.shown_names import row_text
 from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock._codec.arrow_buffers import binary_scalar
-from rowlock._codec.bulk_message import bulk_message
+from rowlock._codec.bulk_message import MessagePiece, bulk_message
 from rowlock._codec.bulk_rows import BulkRows
 from rowlock._codec.columns import check_int
 from rowlock._codec.wire_errors import error_from
@@ -158,8 +158,8 @@ class BulkSend:
             return False
         return True
 
-    def message(self, bulk: Bulk, region: Region, *, takes_rows: bool) -> bytes:
-        """Returns the batch's BulkBatch message to a region; the batch is in flight now.
+    def message(self, bulk: Bulk, region: Region, *, takes_rows: bool) -> list[MessagePiece]:
+        """Returns the parts of the batch's BulkBatch message to a region; the batch is in flight now.
 
         The rows of other regions become a new batch.
 
@@ -187,8 +187,8 @@ class BulkSend:
             message.rows.nulls_delete = data.nulls_delete
             for family, qualifier in data.columns:
                 message.rows.columns.add(family=family, qualifier=qualifier)
-        serialized, bulk.arrow_bytes = bulk_message(message, data.batch if bulk.is_rows else data.cells())
-        return serialized
+        pieces, bulk.arrow_bytes = bulk_message(message, data.batch if bulk.is_rows else data.cells())
+        return pieces
 
     def answered(self, answer: region_pb2.BulkAnswer, now: float) -> Region:
         """Records the answer to the oldest batch in flight. Returns the region that the batch was sent to."""

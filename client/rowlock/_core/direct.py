@@ -7,6 +7,7 @@ another server has taken over is never used. docs/direct_protocol.md has the for
 
 from __future__ import annotations
 
+import enum
 import os
 from dataclasses import dataclass
 from typing import Protocol
@@ -20,12 +21,6 @@ from rowlock._codec.wire_errors import error_from
 from rowlock._core.conversation import Conversation
 from rowlock.errors import LimitExceededError, RowlockError, ServerError, ServerUnavailableError
 
-_HELLO, _HELLO_FOR_SCANS = (
-    PREAMBLE + frame(HELLO, direct_pb2.DirectHello(client="rowlock for Python", scans=scans).SerializeToString())
-    for scans in (False, True)
-)
-# DirectWelcome.protocol of the first servers that take connections for scans.
-_SCANS_PROTOCOL = 2
 _LOOPBACK_NAMES = ("localhost", "[::1]")
 
 # How long opening a connection may take. It should take milliseconds; gRPC is there if it does not.
@@ -36,11 +31,22 @@ class DirectUnusableError(Exception):
     """A direct connection can't be used; the message says why."""
 
 
-class LinkedScan(Protocol):
-    """A scan on a connection of its own, as its link sees it."""
+class Purpose(enum.Enum):
+    """What a direct connection is for. The value: DirectWelcome.protocol of the first servers that have it."""
+
+    POINTS = 1
+    SCANS = 2
+    BULK = 3
+
+
+_NAMES = {Purpose.SCANS: "scans", Purpose.BULK: "bulk batches"}
+
+
+class LinkedStream(Protocol):
+    """A scan, or a stream of bulk batches, on a connection of its own, as its link sees it."""
 
     def cancel(self, reason: RowlockError | None = None) -> None:
-        """Ends the scan; reading it raises the reason."""
+        """Ends it; using it raises the reason."""
 
     def forget(self) -> None:
         """Closes this process's copy of the parent's socket, in the child of a fork."""
@@ -105,12 +111,24 @@ def _is_local(server: str) -> bool:
     return server.startswith(PREFIX) or host in _LOOPBACK_NAMES or host.startswith("127.")
 
 
-def hello(*, for_scans: bool = False) -> bytes:
-    """Returns what the client sends first. for_scans: the connection is for scans, and not for point operations."""
-    return _HELLO_FOR_SCANS if for_scans else _HELLO
+_HELLOS = {
+    purpose: PREAMBLE
+    + frame(
+        HELLO,
+        direct_pb2.DirectHello(
+            client="rowlock for Python", scans=purpose is Purpose.SCANS, bulk=purpose is Purpose.BULK
+        ).SerializeToString(),
+    )
+    for purpose in Purpose
+}
 
 
-def body_bytes_max_of(kind: int, body: Body, announcement: Announcement, *, for_scans: bool = False) -> int:
+def hello(purpose: Purpose = Purpose.POINTS) -> bytes:
+    """Returns what the client sends first."""
+    return _HELLOS[purpose]
+
+
+def body_bytes_max_of(kind: int, body: Body, announcement: Announcement, purpose: Purpose = Purpose.POINTS) -> int:
     """Returns the server's limit of a body, from its first frame.
 
     Raises DirectUnusableError if it is not the announced server, or refuses.
@@ -131,8 +149,8 @@ def body_bytes_max_of(kind: int, body: Body, announcement: Announcement, *, for_
         )
     if not welcome.body_bytes_max:
         raise DirectUnusableError("it takes no requests")
-    if for_scans and welcome.protocol < _SCANS_PROTOCOL:
-        raise DirectUnusableError("it is of an earlier version, which takes no scans")
+    if purpose is not Purpose.POINTS and welcome.protocol < purpose.value:
+        raise DirectUnusableError(f"it is of an earlier version, which takes no {_NAMES[purpose]}")
     return welcome.body_bytes_max
 
 

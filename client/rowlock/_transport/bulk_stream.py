@@ -1,12 +1,14 @@
-"""One stream of bulk batches to one server (threads)."""
+"""One stream of bulk batches to one server by gRPC (threads)."""
 
 from __future__ import annotations
 
 import queue
+from collections.abc import Sequence
 
 import grpc
 from rowlock_proto.v1 import region_pb2
 
+from rowlock._codec.bulk_message import MessagePiece
 from rowlock._transport import methods
 from rowlock._transport.fork import gate
 from rowlock._transport.servers import Servers
@@ -41,9 +43,9 @@ class BulkStream:
         """Returns whether the stream's server has the region: the same address and data folder."""
         return (region.server, region.data_folder_id) == (self._address, self._folder_id)
 
-    def put(self, message: bytes) -> None:
+    def put(self, message: Sequence[MessagePiece]) -> None:
         """Queues a BulkBatch message. Never blocks; the window of batches in flight bounds the queue."""
-        self._messages.put(message)
+        self._messages.put(b"".join(message))
 
     def take(self) -> region_pb2.BulkAnswer:
         """Returns the next answer. Raises DeadlineError after the timeout, or the error of the stream."""

@@ -14,6 +14,7 @@ from rowlock_proto.unix_sockets import PREFIX
 from rowlock._core.direct import (
     Announcement,
     DirectUnusableError,
+    Purpose,
     body_bytes_max_of,
     hello,
     host_and_port,
@@ -21,6 +22,15 @@ from rowlock._core.direct import (
 )
 
 SCRATCH_BYTES = 64 * 1024
+# Of a Unix socket for bulk batches: the server takes one part while the next one is copied.
+_UNIX_BUFFER_BYTES = 2 << 20
+
+
+def widen(connected: socket.socket) -> None:
+    """Makes a Unix socket take more at once. Over TCP the system finds the size."""
+    if connected.family == socket.AF_UNIX:
+        with contextlib.suppress(OSError):
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNIX_BUFFER_BYTES)
 
 
 class OpenSocket:
@@ -34,16 +44,18 @@ class OpenSocket:
         self.body_bytes_max = body_bytes_max
 
 
-def open_socket(target: str, announcement: Announcement, deadline: float, *, for_scans: bool = False) -> OpenSocket:
+def open_socket(
+    target: str, announcement: Announcement, deadline: float, purpose: Purpose = Purpose.POINTS
+) -> OpenSocket:
     """Connects to the target, `unix:PATH` or `host:port`, and checks that the announced server is there.
 
-    deadline: on time.monotonic(). for_scans: the connection is for scans. Raises OSError, and DirectUnusableError if
-    another server is there, or none of rowlock.
+    deadline: on time.monotonic(). Raises OSError, and DirectUnusableError if another server is there, or none of
+    rowlock.
     """
     connected = _connected(target, deadline)
     try:
         connected.settimeout(_remaining(deadline))
-        connected.sendall(hello(for_scans=for_scans))
+        connected.sendall(hello(purpose))
         reader = FrameReader(SHORT_BODY_BYTES_MAX, memoryview(bytearray(SCRATCH_BYTES)))
         while (found := reader.next()) is None:
             if reader.error is not None:
@@ -53,7 +65,7 @@ def open_socket(target: str, announcement: Announcement, deadline: float, *, for
             if not count:
                 raise DirectUnusableError("it closed the connection without a welcome")
             reader.received(count)
-        body_bytes_max = body_bytes_max_of(*found, announcement, for_scans=for_scans)
+        body_bytes_max = body_bytes_max_of(*found, announcement, purpose)
         reader.set_body_bytes_max(body_bytes_max + ANSWERS_SLACK_BYTES)
         connected.setblocking(False)
     except BaseException:

@@ -1,4 +1,4 @@
-"""The link to one server for point operations and scans (threads): a direct connection, or else the stream of gRPC.
+"""The link to one server for point operations, scans and bulk batches (threads): direct connections, or else gRPC.
 
 _core/direct_choice.py decides which. Both use the client's one id and one sequence of numbers, so a change that is
 repeated over the other kind is recognised. A request is in one of them at a time; only a call whose attempt has ended
@@ -21,7 +21,8 @@ from rowlock._core.direct import (
     OPEN_S_MAX,
     Announcement,
     DirectUnusableError,
-    LinkedScan,
+    LinkedStream,
+    Purpose,
     announcement_of,
     failed_at,
     targets,
@@ -31,8 +32,8 @@ from rowlock._core.sequences import Sequences
 from rowlock._transport.direct import DirectConnection
 from rowlock._transport.direct_socket import open_socket
 from rowlock._transport.fork import gate
-from rowlock._transport.scan_sockets import KeptSockets, ScanSocket
 from rowlock._transport.stream import PointStream
+from rowlock._transport.stream_sockets import Streams, StreamSocket
 from rowlock.errors import ClosedError, DeadlineError, RowlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -84,9 +85,9 @@ class PointLink:
         self._stream: PointStream | None = None
         self._is_closed = is_closed
         self._past_direct_requests = self._past_grpc_requests = 0
-        self._scans: set[weakref.ref[LinkedScan]] = set()  # without a lock: each of its methods is atomic
-        self.kept = KeptSockets()  # of scans that have ended
-        self._direct_scans = self._grpc_scans = self._scan_connections = 0
+        self._streams: set[weakref.ref[LinkedStream]] = set()  # without a lock: each of its methods is atomic
+        self.scans = Streams(Purpose.SCANS, self._choice.scans)
+        self.bulk = Streams(Purpose.BULK, self._choice.bulk)
 
     def call(self, request: Request, region_id: int, deadline: float) -> None:
         """Sends a request and blocks until it is done, or until the deadline (time.monotonic()) at the latest.
@@ -121,8 +122,10 @@ class PointLink:
         """Takes what the server has said of itself, so that it need not be asked. Only before the first call."""
         self._choice.learned(announcement_of(info), self._folder_id)
 
-    def open_for_scan(self, deadline: float) -> ScanSocket | None:
-        """Returns a connection for a scan, a kept one or a new one; None: use gRPC.
+    def open_for(self, streams: Streams, deadline: float) -> StreamSocket | None:
+        """Returns a connection for a scan, or for bulk batches, a kept one or a new one; None: use gRPC.
+
+        streams: `scans` or `bulk`.
 
         Raises RowlockError: the server does not answer at all, the client was closed, or the deadline has passed.
         """
@@ -131,40 +134,31 @@ class PointLink:
             direct.look()
         if direct is None or direct.is_over:
             direct = self._opened(deadline)
-        choice, began = self._choice, time.monotonic()
-        announcement = choice.announcement
+        choice, began = streams.choice, time.monotonic()
+        announcement = self._choice.announcement
         if direct is None or announcement is None:
             return None
-        if (kept := self.kept.take(announcement)) is not None:
+        if (kept := streams.kept.take(announcement)) is not None:
             return kept
-        if choice.may_scan(began):
+        if choice.may_open(began):
             until = min(deadline, began + OPEN_S_MAX)
             try:
-                opened = open_socket(direct.target, announcement, until, for_scans=True)
+                opened = open_socket(direct.target, announcement, until, streams.purpose)
             except (OSError, DirectUnusableError) as error:
-                choice.failed_for_scan(failed_at(direct.target, error), began, time.monotonic())
+                choice.failed(failed_at(direct.target, error), began, time.monotonic())
             else:
-                choice.opened_for_scan()
-                self._scan_connections += 1
-                return ScanSocket(opened, direct.target, announcement)
+                choice.opened()
+                streams.connection_count += 1
+                return StreamSocket(opened, direct.target, announcement)
         return None
 
-    def enter(self, scan: LinkedScan) -> None:
-        """Counts the scan, and ends it with the client. Raises ClosedError, and cancels it, if that was closed."""
-        self._direct_scans += 1
-        self._scans.add(weakref.ref(scan, self._scans.discard))
+    def enter(self, stream: LinkedStream, streams: Streams) -> None:
+        """Counts the stream, and ends it with the client. Raises ClosedError, and cancels it, if that was closed."""
+        streams.direct_count += 1
+        self._streams.add(weakref.ref(stream, self._streams.discard))
         if self._is_closed:
-            scan.cancel()
+            stream.cancel()
             raise ClosedError("the client was closed")
-
-    def lost_kept(self) -> None:
-        """Uncounts a scan that begins again, because its connection was lost. The other kept ones may be lost, too."""
-        self._direct_scans -= 1
-        self.kept.drop()
-
-    def count_grpc_scan(self) -> None:
-        """Counts a scan that goes by gRPC."""
-        self._grpc_scans += 1
 
     def hold_open(self, deadline: float) -> None:
         """Opens a connection without a request, if none is open, so that the server sees the client."""
@@ -179,9 +173,10 @@ class PointLink:
         direct = self._direct
         if direct is not None:
             direct.close(reason)
-        for scan in self._running_scans():
-            scan.cancel(reason)
-        self.kept.close()
+        for stream in self._running_streams():
+            stream.cancel(reason)
+        self.scans.kept.close()
+        self.bulk.kept.close()
         self.close_stream(reason)
 
     def close_stream(self, reason: RowlockError) -> None:
@@ -197,9 +192,10 @@ class PointLink:
         """Closes this process's copy of the parent's socket, in the child of a fork."""
         if self._direct is not None:
             self._direct.forget()
-        for scan in self._running_scans():
-            scan.forget()
-        self.kept.forget()
+        for stream in self._running_streams():
+            stream.forget()
+        self.scans.kept.forget()
+        self.bulk.kept.forget()
 
     def statistics(self) -> ConnectionStatistics:
         """Returns how the requests to this server travel, and why."""
@@ -214,14 +210,18 @@ class PointLink:
             opened=self._opened_count,
             direct_requests=self._past_direct_requests + _direct_requests(direct),
             grpc_requests=self._past_grpc_requests + (stream.statistics().requests_sent if stream is not None else 0),
-            direct_scans=self._direct_scans,
-            grpc_scans=self._grpc_scans,
-            scan_reason=self._choice.scan_reason,
-            scan_connections=self._scan_connections,
+            direct_scans=self.scans.direct_count,
+            grpc_scans=self.scans.grpc_count,
+            scan_reason=self.scans.choice.reason,
+            scan_connections=self.scans.connection_count,
+            direct_bulk_streams=self.bulk.direct_count,
+            grpc_bulk_streams=self.bulk.grpc_count,
+            bulk_reason=self.bulk.choice.reason,
+            bulk_connections=self.bulk.connection_count,
         )
 
-    def _running_scans(self) -> list[LinkedScan]:
-        return [scan for known in list(self._scans) if (scan := known()) is not None]
+    def _running_streams(self) -> list[LinkedStream]:
+        return [stream for known in list(self._streams) if (stream := known()) is not None]
 
     def _open_stream(self) -> PointStream:
         stream = self._stream

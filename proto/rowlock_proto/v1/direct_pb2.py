@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from rowlock_proto.v1 import types_pb2 as rowlock__proto_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1drowlock_proto/v1/direct.proto\x12\nrowlock.v1\x1a\x1crowlock_proto/v1/types.proto\"T\n\x0b\x44irectHello\x12\x11\n\tmechanism\x18\x01 \x01(\t\x12\x13\n\x0b\x63redentials\x18\x02 \x01(\x0c\x12\x0e\n\x06\x63lient\x18\x03 \x01(\t\x12\r\n\x05scans\x18\x04 \x01(\x08\"\x8b\x01\n\rDirectWelcome\x12\x16\n\x0e\x64\x61ta_folder_id\x18\x01 \x01(\t\x12\x16\n\x0eincarnation_id\x18\x02 \x01(\t\x12\x16\n\x0e\x62ody_bytes_max\x18\x03 \x01(\r\x12\x10\n\x08protocol\x18\x04 \x01(\r\x12 \n\x05\x65rror\x18\x05 \x01(\x0b\x32\x11.rowlock.v1.Errorb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1drowlock_proto/v1/direct.proto\x12\nrowlock.v1\x1a\x1crowlock_proto/v1/types.proto\"b\n\x0b\x44irectHello\x12\x11\n\tmechanism\x18\x01 \x01(\t\x12\x13\n\x0b\x63redentials\x18\x02 \x01(\x0c\x12\x0e\n\x06\x63lient\x18\x03 \x01(\t\x12\r\n\x05scans\x18\x04 \x01(\x08\x12\x0c\n\x04\x62ulk\x18\x05 \x01(\x08\"\x8b\x01\n\rDirectWelcome\x12\x16\n\x0e\x64\x61ta_folder_id\x18\x01 \x01(\t\x12\x16\n\x0eincarnation_id\x18\x02 \x01(\t\x12\x16\n\x0e\x62ody_bytes_max\x18\x03 \x01(\r\x12\x10\n\x08protocol\x18\x04 \x01(\r\x12 \n\x05\x65rror\x18\x05 \x01(\x0b\x32\x11.rowlock.v1.Errorb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,7 +33,7 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'rowlock_proto.v1.direct_pb2
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_DIRECTHELLO']._serialized_start=75
-  _globals['_DIRECTHELLO']._serialized_end=159
-  _globals['_DIRECTWELCOME']._serialized_start=162
-  _globals['_DIRECTWELCOME']._serialized_end=301
+  _globals['_DIRECTHELLO']._serialized_end=173
+  _globals['_DIRECTWELCOME']._serialized_start=176
+  _globals['_DIRECTWELCOME']._serialized_end=315
 # @@protoc_insertion_point(module_scope)

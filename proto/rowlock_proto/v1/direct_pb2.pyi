@@ -7,16 +7,18 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class DirectHello(_message.Message):
-    __slots__ = ("mechanism", "credentials", "client", "scans")
+    __slots__ = ("mechanism", "credentials", "client", "scans", "bulk")
     MECHANISM_FIELD_NUMBER: _ClassVar[int]
     CREDENTIALS_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     SCANS_FIELD_NUMBER: _ClassVar[int]
+    BULK_FIELD_NUMBER: _ClassVar[int]
     mechanism: str
     credentials: bytes
     client: str
     scans: bool
-    def __init__(self, mechanism: _Optional[str] = ..., credentials: _Optional[bytes] = ..., client: _Optional[str] = ..., scans: bool = ...) -> None: ...
+    bulk: bool
+    def __init__(self, mechanism: _Optional[str] = ..., credentials: _Optional[bytes] = ..., client: _Optional[str] = ..., scans: bool = ..., bulk: bool = ...) -> None: ...
 
 class DirectWelcome(_message.Message):
     __slots__ = ("data_folder_id", "incarnation_id", "body_bytes_max", "protocol", "error")

@@ -5,7 +5,7 @@
 2. At most two batches of a stream are unanswered; the third is read when the first is answered.
 3. A received batch waits, undecoded, until there is memory to arrange it and to hold it in the memstores. The stream is
    not read meanwhile, so the client waits too. If there is no memory in time, or not even for the waiting bytes, the
-   batch is refused with a retryable error.
+   batch is refused with a retryable error. A stream that counts what it has received passes the count on here.
 4. A refused batch is answered with its error, and the stream continues. Bytes that are not a batch end it.
 5. A batch that has begun is completed, even if its client has disconnected.
 """
@@ -21,7 +21,7 @@ from typing import NoReturn, TypeAlias
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.bulk_admission import BulkAdmission
-from rowlock_regionserver.engine.interfaces import BulkCodec, BulkRegion
+from rowlock_regionserver.engine.interfaces import BatchBytes, BulkCodec, BulkRegion
 from rowlock_regionserver.engine.slow_calls import SlowCalls
 from rowlock_regionserver.engine.tasks import cancel
 from rowlock_regionserver.engine.workers import Workers
@@ -36,7 +36,7 @@ from rowlock_regionserver.sessions.session import SessionRef
 
 UNANSWERED_BATCHES_MAX = 2
 # The longest wait for memory: after a longer silence a client would assume that the server is gone.
-_ADMISSION_WAIT_SECONDS = 1.0
+ADMISSION_WAIT_SECONDS = 1.0
 
 
 # Stages a batch of a region for a session's bulk write; blocks.
@@ -45,6 +45,10 @@ Stage: TypeAlias = Callable[[SessionRef, int, BulkBatch, RequestId | None], Bulk
 
 def _no_staging(session: SessionRef, region_id: int, batch: BulkBatch, request: RequestId | None) -> NoReturn:
     raise InvalidRequestError("bulk writes are not served here")
+
+
+def _release_nothing() -> None:
+    pass
 
 
 class BulkStreams:
@@ -65,7 +69,7 @@ class BulkStreams:
         self._slow_calls = slow_calls
         self._workers = workers
         self._ledger = ledger
-        self._admission = BulkAdmission(ledger, min(config.row_lock_wait_ms / 1000, _ADMISSION_WAIT_SECONDS))
+        self._admission = BulkAdmission(ledger, min(config.row_lock_wait_ms / 1000, ADMISSION_WAIT_SECONDS))
         self._config = config
         self._clock = clock
         self._loop = asyncio.get_running_loop()
@@ -80,18 +84,21 @@ class BulkStreams:
     async def serve(
         self,
         codec: BulkCodec,
-        read: Callable[[], Coroutine[None, None, bytes | None]],
+        read: Callable[[], Coroutine[None, None, BatchBytes | None]],
         write: Callable[[bytes], Coroutine[None, None, None]],
+        release: Callable[[], None] = _release_nothing,
     ) -> None:
         """Reads batches until `read` returns None, and writes an answer for each.
 
-        Raises InvalidRequestError for bytes that are not a batch, after it has written the earlier answers.
+        release: called once for each batch, in order: the caller need not count its bytes any more. Raises
+        InvalidRequestError for bytes that are not a batch, and errors of `read`, after it has written the earlier
+        answers.
         """
         slots = asyncio.Semaphore(UNANSWERED_BATCHES_MAX)
-        arrived: asyncio.Queue[bytes | None] = asyncio.Queue()
+        arrived: asyncio.Queue[BatchBytes | None] = asyncio.Queue()
         begun: asyncio.Queue[asyncio.Future[bytes] | None] = asyncio.Queue()
         reader = self._loop.create_task(self._read_all(read, slots, arrived))
-        beginner = self._loop.create_task(self._begin_all(codec, arrived, begun))
+        beginner = self._loop.create_task(self._begin_all(codec, arrived, begun, release))
         answerer = self._loop.create_task(self._answer_all(begun, slots, write))
         try:
             refusal, _ = await asyncio.gather(beginner, answerer)
@@ -106,14 +113,14 @@ class BulkStreams:
 
     async def _read_all(
         self,
-        read: Callable[[], Coroutine[None, None, bytes | None]],
+        read: Callable[[], Coroutine[None, None, BatchBytes | None]],
         slots: asyncio.Semaphore,
-        arrived: asyncio.Queue[bytes | None],
+        arrived: asyncio.Queue[BatchBytes | None],
     ) -> None:
         try:
             while True:
                 await slots.acquire()
-                reading: asyncio.Future[bytes | None] = self._loop.create_task(read())
+                reading: asyncio.Future[BatchBytes | None] = self._loop.create_task(read())
                 try:
                     await asyncio.wait((reading, self._stopping), return_when=asyncio.FIRST_COMPLETED)
                     data = None if self._stopping.done() else await reading
@@ -129,13 +136,14 @@ class BulkStreams:
     async def _begin_all(
         self,
         codec: BulkCodec,
-        arrived: asyncio.Queue[bytes | None],
+        arrived: asyncio.Queue[BatchBytes | None],
         begun: asyncio.Queue[asyncio.Future[bytes] | None],
+        release: Callable[[], None],
     ) -> InvalidRequestError | None:
         """Begins batches in order. Returns the error if invalid bytes ended the stream, else None."""
         try:
             while (data := await arrived.get()) is not None:
-                beginning = self._begin(codec, data)
+                beginning = self._begin(codec, data, release)
                 del data
                 begun.put_nowait(await beginning)
         except InvalidRequestError as error:
@@ -144,10 +152,11 @@ class BulkStreams:
             begun.put_nowait(None)
         return None
 
-    async def _begin(self, codec: BulkCodec, data: bytes) -> asyncio.Future[bytes]:
+    async def _begin(self, codec: BulkCodec, data: BatchBytes, release: Callable[[], None]) -> asyncio.Future[bytes]:
         began = self._clock.monotonic()
         answered: asyncio.Future[bytes] = self._loop.create_future()
         byte_count = REQUEST_COST * len(data)
+        release()  # Nothing else runs on the loop until they are counted again.
         try:
             await self._admission.admit(byte_count, len(data))
         except RegionServerError as refusal:
@@ -174,7 +183,7 @@ class BulkStreams:
         return answered
 
     def _apply(
-        self, codec: BulkCodec, data: bytes, began: float, answer: Callable[[BulkOutcome | Exception], None]
+        self, codec: BulkCodec, data: BatchBytes, began: float, answer: Callable[[BulkOutcome | Exception], None]
     ) -> InvalidRequestError | None:
         """Applies a batch up to APPLY, in a worker; calls `answer` once. Returns the error if it can't be parsed."""
         try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.engine.encoded_message import EncodedMessage
@@ -256,10 +256,14 @@ class BulkRequest(Protocol):
         """
 
 
+# A bulk batch as it was received.
+BatchBytes: TypeAlias = bytes | bytearray | memoryview
+
+
 class BulkCodec(Protocol):
     """How a front end encodes bulk batches and their answers."""
 
-    def parse(self, data: bytes) -> BulkRequest:
+    def parse(self, data: BatchBytes) -> BulkRequest:
         """The batch as it came. Raises InvalidRequestError if the bytes are not a batch, which ends the stream."""
 
     def answer(self, outcome: BulkOutcome | Exception) -> bytes:

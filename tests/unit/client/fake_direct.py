@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 
 from rowlock_proto.direct_frames import (
     ANSWERS,
+    BULK_ANSWER,
+    BULK_BATCH,
     HELLO,
     PING,
     PONG,
@@ -33,6 +35,14 @@ Meet = Callable[[region_pb2.PointRequests], tuple[region_pb2.PointAnswers, bool]
 Scan = Callable[[region_pb2.ScanRequest], Iterator[region_pb2.ScanBatch]]
 
 
+# Takes a batch, returns its answer, or None, and whether the connection goes on.
+MeetBulk = Callable[[region_pb2.BulkBatch], tuple[region_pb2.BulkAnswer | None, bool]]
+
+
+def no_bulk(batch: region_pb2.BulkBatch) -> tuple[region_pb2.BulkAnswer | None, bool]:
+    raise AssertionError("no test sends batches here")
+
+
 def no_scan(request: region_pb2.ScanRequest) -> Iterator[region_pb2.ScanBatch]:
     raise AssertionError("no test scans here")
 
@@ -41,12 +51,18 @@ class FakeDirect:
     """Listens on a port of its own, or on a Unix socket; a thread for each connection."""
 
     def __init__(
-        self, meet: Meet, welcome: Callable[[], direct_pb2.DirectWelcome], path: str = "", scan: Scan = no_scan
+        self,
+        meet: Meet,
+        welcome: Callable[[], direct_pb2.DirectWelcome],
+        path: str = "",
+        scan: Scan = no_scan,
+        bulk: MeetBulk = no_bulk,
     ) -> None:
         self._meet = meet
         self._welcome = welcome
-        self.welcome_for_scans: Callable[[], direct_pb2.DirectWelcome] | None = None
+        self.welcome_for_streams: Callable[[], direct_pb2.DirectWelcome] | None = None
         self._scan = scan
+        self._bulk = bulk
         self._lock = threading.Lock()
         # Guarded by self._lock:
         self._connections: list[socket.socket] = []
@@ -130,12 +146,17 @@ class FakeDirect:
 
     def _take(self, connection: socket.socket, kind: int, body: Body) -> bool:
         if kind == HELLO:
-            is_for_scans = direct_pb2.DirectHello.FromString(bytes(body)).scans
-            welcome = (self.welcome_for_scans if is_for_scans else None) or self._welcome
+            hello = direct_pb2.DirectHello.FromString(bytes(body))
+            welcome = (self.welcome_for_streams if hello.scans or hello.bulk else None) or self._welcome
             connection.sendall(PREAMBLE + frame(HELLO, welcome().SerializeToString()))
             return True
         if kind == SCAN:
             return self._answer_scan(connection, region_pb2.ScanRequest.FromString(bytes(body)))
+        if kind == BULK_BATCH:
+            answer, goes_on = self._bulk(region_pb2.BulkBatch.FromString(bytes(body)))
+            if answer is not None:
+                connection.sendall(frame(BULK_ANSWER, answer.SerializeToString()))
+            return goes_on
         if kind == PING:
             with self._lock:
                 self.pings.append(bytes(body))

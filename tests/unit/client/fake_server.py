@@ -54,7 +54,8 @@ class FakeServer(FakeRegions, region_pb2_grpc.RegionServiceServicer):
         self.run_id = "run"
         self.info_count = 0
         self.direct: FakeDirect | None = None
-        self.direct_protocol = 2
+        self.direct_protocol = 3
+        self.body_bytes_max = 64 << 20
         self.info_script: deque[types_pb2.Error] = deque(info_script)
         self.remembered_ms = 7_200_000
 
@@ -89,7 +90,7 @@ class FakeServer(FakeRegions, region_pb2_grpc.RegionServiceServicer):
         """Opens a direct port, another one if there is one."""
         if self.direct is not None:
             self.direct.stop()
-        self.direct = FakeDirect(self._met_directly, self.welcome, scan=self._batches)
+        self.direct = FakeDirect(self._met_directly, self.welcome, scan=self._batches, bulk=self._met_bulk)
         return self.direct
 
     def welcome(self) -> direct_pb2.DirectWelcome:
@@ -100,7 +101,7 @@ class FakeServer(FakeRegions, region_pb2_grpc.RegionServiceServicer):
         return direct_pb2.DirectWelcome(
             data_folder_id=self.folder_id,
             incarnation_id=self.run_id,
-            body_bytes_max=64 << 20,
+            body_bytes_max=self.body_bytes_max,
             protocol=self.direct_protocol,
         )
 
@@ -330,13 +331,20 @@ class FakeServer(FakeRegions, region_pb2_grpc.RegionServiceServicer):
         self, request_iterator: Iterator[region_pb2.BulkBatch], context: grpc.ServicerContext
     ) -> Iterator[region_pb2.BulkAnswer]:
         for batch in request_iterator:
-            with self._changed:
-                self.bulks.append(batch)
-                mishap = self.bulk_script.popleft() if self.bulk_script else Mishap.NONE
-                self._changed.notify_all()
-            if isinstance(mishap, types_pb2.Error):
-                yield region_pb2.BulkAnswer(error=mishap)
-            elif mishap is Mishap.NONE:
-                yield region_pb2.BulkAnswer(cell_count=1, row_count=1, timestamp=1)
-            elif mishap is not Mishap.NO_ANSWER:
+            answer, goes_on = self._met_bulk(batch)
+            if answer is not None:
+                yield answer
+            elif not goes_on:
                 context.abort(grpc.StatusCode.UNAVAILABLE, "the connection was cut")
+
+    def _met_bulk(self, batch: region_pb2.BulkBatch) -> tuple[region_pb2.BulkAnswer | None, bool]:
+        """Returns the answer to a batch, if it has one, and whether the stream goes on."""
+        with self._changed:
+            self.bulks.append(batch)
+            mishap = self.bulk_script.popleft() if self.bulk_script else Mishap.NONE
+            self._changed.notify_all()
+        if isinstance(mishap, types_pb2.Error):
+            return region_pb2.BulkAnswer(error=mishap), True
+        if mishap is Mishap.NONE:
+            return region_pb2.BulkAnswer(cell_count=1, row_count=1, timestamp=1), True
+        return None, mishap is Mishap.NO_ANSWER

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 
 from rowlock._transport.direct_socket import OpenSocket
-from rowlock._transport.scan_sockets import KeptSockets, ScanSocket
+from rowlock._transport.stream_sockets import KeptSockets, StreamSocket
 from rowlock.schema import Region
 from rowlock_proto.direct_frames import SCAN_BATCH, frame
 from rowlock_proto.v1 import region_pb2
@@ -45,7 +45,7 @@ class ScanServer:
         self.socket.settimeout(LONG_S)
         self.client_socket = WatchedSocket(theirs)
         opened = OpenSocket(self.client_socket, greeted_reader(), BODY_BYTES_MAX)
-        self.opened = ScanSocket(opened, "target", HERE)
+        self.opened = StreamSocket(opened, "target", HERE)
         self.kept = KeptSockets()
 
     def send_batch(self, row_count: int) -> None:

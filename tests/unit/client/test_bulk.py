@@ -53,7 +53,7 @@ def send_of(*keys: list[str]) -> tuple[BulkSend, Sequences]:
 
 def message_of(send: BulkSend, bulk: Bulk, region: Region, *, takes_rows: bool) -> region_pb2.BulkBatch:
     """Returns the message of a batch, which is in flight now, as the server reads it."""
-    return region_pb2.BulkBatch.FromString(send.message(bulk, region, takes_rows=takes_rows))
+    return region_pb2.BulkBatch.FromString(b"".join(send.message(bulk, region, takes_rows=takes_rows)))
 
 
 def put_on_stream(send: BulkSend, region: Region = WHOLE) -> list[region_pb2.BulkBatch]:

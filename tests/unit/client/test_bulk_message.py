@@ -19,13 +19,18 @@ def read(arrow: bytes) -> pa.RecordBatch:
     return batch
 
 
+def message_of(message: BulkBatch, batch: pa.RecordBatch) -> tuple[bytes, int]:
+    pieces, arrow_bytes = bulk_message(message, batch)
+    return b"".join(pieces), arrow_bytes
+
+
 @pytest.mark.parametrize("row_count", [1, 40, 5000])
 @pytest.mark.parametrize("name_bytes", range(9))
 def test_arrow_bytes_of_rows_begin_at_a_multiple_of_eight(row_count: int, name_bytes: int) -> None:
     message, batch = BulkBatch(region_id=3, client_id=bytes(16), parts_of=[1, 2]), batch_of(row_count)
     message.rows.nulls_delete = True
     message.rows.columns.add(family=b"f", qualifier=b"q" * name_bytes)
-    data, arrow_bytes = bulk_message(message, batch)
+    data, arrow_bytes = message_of(message, batch)
     found = BulkBatch.FromString(data)
     assert read(found.rows.arrow) == batch
     assert data.index(found.rows.arrow) % 8 == 0
@@ -48,14 +53,14 @@ def test_arrow_bytes_are_aligned_where_a_longer_padding_needs_a_longer_length() 
         for batch in (empty, batch_of(1)):
             sent = BulkBatch()
             sent.CopyFrom(message)
-            data, arrow_bytes = bulk_message(sent, batch)
+            data, arrow_bytes = message_of(sent, batch)
             assert (len(data) - arrow_bytes) % 8 == 0
             assert BulkBatch.FromString(data).rows.columns == message.rows.columns
 
 
 def test_cells_are_the_arrow_bytes_of_the_message() -> None:
     batch = batch_of(40)
-    data, arrow_bytes = bulk_message(BulkBatch(region_id=3, sequence=7), batch)
+    data, arrow_bytes = message_of(BulkBatch(region_id=3, sequence=7), batch)
     found = BulkBatch.FromString(data)
     assert read(found.arrow) == batch
     assert (found.region_id, found.sequence, found.uncompressed_bytes) == (3, 7, batch.nbytes)
@@ -65,6 +70,6 @@ def test_cells_are_the_arrow_bytes_of_the_message() -> None:
 
 def test_a_slice_of_a_batch_is_sent_without_the_rest() -> None:
     whole = batch_of(5000)
-    data, _ = bulk_message(BulkBatch(), whole.slice(100, 10))
+    data, _ = message_of(BulkBatch(), whole.slice(100, 10))
     assert read(BulkBatch.FromString(data).arrow) == whole.slice(100, 10)
     assert len(data) < 5000

@@ -63,28 +63,28 @@ def test_scans_without_a_connection_are_tried_again_after_a_hundred_times_the_at
     choice = DirectChoice()
     choice.learned(HERE, "")
     choice.opened()
-    assert choice.may_scan(0.0)
-    choice.failed_for_scan("too many", began=10.0, now=10.001)
-    assert choice.scan_reason == "too many"
+    assert choice.scans.may_open(0.0)
+    choice.scans.failed("too many", began=10.0, now=10.001)
+    assert choice.scans.reason == "too many"
     assert not choice.has_fallen_back
     assert choice.may_open(10.0)
-    assert not choice.may_scan(15.0)
-    assert choice.may_scan(15.1)
-    choice.failed_for_scan("slow", began=20.0, now=21.0)
-    assert not choice.may_scan(120.9)
-    assert choice.may_scan(121.0)
-    choice.failed_for_scan("slow", began=0.0, now=100.0)
-    assert choice.may_scan(700.0)
-    choice.opened_for_scan()
-    assert choice.scan_reason == ""
+    assert not choice.scans.may_open(15.0)
+    assert choice.scans.may_open(15.1)
+    choice.scans.failed("slow", began=20.0, now=21.0)
+    assert not choice.scans.may_open(120.9)
+    assert choice.scans.may_open(121.0)
+    choice.scans.failed("slow", began=0.0, now=100.0)
+    assert choice.scans.may_open(700.0)
+    choice.scans.opened()
+    assert choice.scans.reason == ""
 
 
 @pytest.mark.parametrize("way", ["lost", "opened"])
 def test_scans_are_tried_at_once_when_a_connection_was_lost_or_opened(way: str) -> None:
     choice = DirectChoice()
-    choice.failed_for_scan("refused", began=10.0, now=10.0)
+    choice.scans.failed("refused", began=10.0, now=10.0)
     choice.lost() if way == "lost" else choice.opened()
-    assert choice.may_scan(10.0)
+    assert choice.scans.may_open(10.0)
 
 
 @pytest.mark.parametrize(("folder_id", "is_used"), [("", True), ("folder", True), ("another", False)])

@@ -18,8 +18,8 @@ from rowlock._core import direct_scan
 from rowlock._transport import channels, scan_opening
 from rowlock._transport.direct_scan import DirectScan
 from rowlock._transport.scan_opening import RepeatableScan
-from rowlock._transport.scan_sockets import KeptSocketLostError
 from rowlock._transport.servers import Servers
+from rowlock._transport.stream_sockets import KeptSocketLostError
 from rowlock.errors import ClosedError, DeadlineError, RegionTooBusyError, ServerError, ServerUnavailableError
 from rowlock.schema import Region
 from rowlock_proto.direct_frames import ANSWERS, END, HEAD, SCAN_BATCH, SCAN_END, frame

@@ -11,8 +11,9 @@ from collections.abc import Coroutine, Iterator
 from typing import TypeVar
 
 import pytest
+from rowlock._core.direct import Purpose
 from rowlock._transport import channels
-from rowlock._transport.scan_sockets import KeptSocketLostError
+from rowlock._transport.stream_sockets import KeptSocketLostError
 from rowlock.aio._transport import direct_opening
 from rowlock.aio._transport.direct_scan import DirectScan
 from rowlock.aio._transport.servers import Servers
@@ -190,7 +191,9 @@ def test_an_opening_that_is_cancelled_or_too_late_closes_its_socket(is_cancelled
         target = f"127.0.0.1:{silent.getsockname()[1]}"
 
         async def run() -> None:
-            opening = asyncio.create_task(direct_opening.open_for_scan(target, HERE, LONG_S if is_cancelled else 0.05))
+            opening = asyncio.create_task(
+                direct_opening.open_socket(target, HERE, LONG_S if is_cancelled else 0.05, Purpose.SCANS)
+            )
             accepted, _ = await asyncio.wait_for(asyncio.to_thread(silent.accept), WAIT_S)
             with accepted:
                 assert await asyncio.to_thread(accepted.recv, 1)
@@ -210,7 +213,7 @@ def test_an_ip_address_is_looked_up_without_a_thread(monkeypatch: pytest.MonkeyP
         with socket.create_server(("127.0.0.1", 0)) as closed:
             target = f"127.0.0.1:{closed.getsockname()[1]}"
         with pytest.raises(ConnectionRefusedError):
-            await direct_opening.open_for_scan(target, HERE, LONG_S)
+            await direct_opening.open_socket(target, HERE, LONG_S, Purpose.SCANS)
 
     asyncio.run(run())
 

@@ -16,7 +16,7 @@ from rowlock_proto.v1.types_pb2 import Error
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.bulk_streams import BulkStreams
-from rowlock_regionserver.engine.interfaces import BulkCodec
+from rowlock_regionserver.engine.interfaces import BatchBytes, BulkCodec
 from rowlock_regionserver.engine.workers import Workers
 from rowlock_regionserver.errors import InvalidRequestError, RegionTooBusyError, StoppingError
 from rowlock_regionserver.ledger import Ledger
@@ -188,7 +188,7 @@ class OutOfMemoryOnce(BulkMessages):
         super().__init__(Config().request_bytes_max)
         self._has_failed = False
 
-    def parse(self, data: bytes) -> BulkPut:
+    def parse(self, data: BatchBytes) -> BulkPut:
         if not self._has_failed:
             self._has_failed = True
             raise MemoryError

@@ -15,11 +15,13 @@ from rowlock._core.bulk_parts import Stage
 from rowlock._core.bulk_send import BulkSend, checked_sizes
 from rowlock._core.view import View, checked_timeout
 from rowlock.aio._transport.bulk_stream import BulkStream
+from rowlock.aio._transport.direct_bulk import DirectBulk
 from rowlock.aio._transport.kept_mapping import agreed_mapping
 from rowlock.aio._transport.servers import Servers
 from rowlock.bulk_outcome import BulkResult
-from rowlock.errors import RowlockError
+from rowlock.errors import RowlockError, ServerUnavailableError
 from rowlock.mapping import Mapping
+from rowlock.schema import Region
 
 
 async def put_arrow(
@@ -84,7 +86,7 @@ async def _answers(servers: Servers, send: BulkSend) -> AsyncGenerator[None]:
 
     Yields after each answer.
     """
-    stream: BulkStream | None = None
+    stream: BulkStream | DirectBulk | None = None
     try:
         while True:
             # In a thread: encoding rows takes long enough to block the event loop.
@@ -93,7 +95,7 @@ async def _answers(servers: Servers, send: BulkSend) -> AsyncGenerator[None]:
                 region = await servers.region_of(send.table, bulk.first_row, deadline)
                 takes_rows = await servers.takes_rows_at(region, deadline)
                 if stream is None:
-                    stream = BulkStream(servers, region, send.timeout_s)
+                    stream = await _opened(servers, region, send.timeout_s, deadline)
                 elif not stream.connects_to(region):
                     break
                 await stream.put(await asyncio.to_thread(send.message, bulk, region, takes_rows=takes_rows))
@@ -112,3 +114,21 @@ async def _answers(servers: Servers, send: BulkSend) -> AsyncGenerator[None]:
     finally:
         if stream is not None:
             stream.close()
+
+
+async def _opened(servers: Servers, region: Region, timeout_s: float, deadline: float) -> BulkStream | DirectBulk:
+    """Returns a stream to the region's server, on a direct connection of its own if there can be one.
+
+    Raises RowlockError: the server does not answer at all, or the client was closed.
+    """
+    link = servers.link_to(region)
+    try:
+        opened = await link.open_for(link.bulk, deadline)
+    except ServerUnavailableError as error:
+        raise servers.error_at(error, region.server) from None
+    if opened is None:
+        link.bulk.grpc_count += 1
+        return BulkStream(servers, region, timeout_s)
+    stream = DirectBulk(servers, region, opened, link.bulk.kept, timeout_s)
+    link.enter(stream, link.bulk)
+    return stream

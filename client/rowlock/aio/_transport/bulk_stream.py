@@ -1,15 +1,16 @@
-"""One stream of bulk batches to one server (asyncio)."""
+"""One stream of bulk batches to one server by gRPC (asyncio)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 import grpc
 from rowlock_proto.v1 import region_pb2
 
+from rowlock._codec.bulk_message import MessagePiece
 from rowlock._transport import methods
 from rowlock.aio._transport.servers import Servers
 from rowlock.aio._transport.stream_error import stream_error
@@ -35,10 +36,10 @@ class BulkStream:
         """Returns whether the stream's server has the region: the same address and data folder."""
         return (region.server, region.data_folder_id) == (self._address, self._folder_id)
 
-    async def put(self, message: bytes) -> None:
+    async def put(self, message: Sequence[MessagePiece]) -> None:
         """Sends a BulkBatch message and waits until the server accepts it. Raises DeadlineError after the timeout."""
         async with self._converting_errors("no batch was accepted"):
-            await self._call.write(message)
+            await self._call.write(b"".join(message))
 
     async def take(self) -> region_pb2.BulkAnswer:
         """Returns the next answer. Raises DeadlineError after the timeout, or the error of the stream."""

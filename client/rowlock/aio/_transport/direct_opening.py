@@ -13,6 +13,7 @@ from rowlock_proto.unix_sockets import PREFIX
 from rowlock._core.direct import (
     Announcement,
     DirectUnusableError,
+    Purpose,
     body_bytes_max_of,
     hello,
     host_and_port,
@@ -46,13 +47,13 @@ async def open_direct(
     return connection
 
 
-async def open_for_scan(target: str, announcement: Announcement, timeout_s: float) -> OpenSocket:
-    """Opens a connection for a scan. Raises as open_direct."""
+async def open_socket(target: str, announcement: Announcement, timeout_s: float, purpose: Purpose) -> OpenSocket:
+    """Opens a connection for scans, or for bulk batches. Raises as open_direct."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(max(0.0, timeout_s)):
         connected = await _connected(target)
         try:
-            await loop.sock_sendall(connected, hello(for_scans=True))
+            await loop.sock_sendall(connected, hello(purpose))
             reader = FrameReader(SHORT_BODY_BYTES_MAX, memoryview(bytearray(SCRATCH_BYTES)))
             while (found := reader.next()) is None:
                 if reader.error is not None:
@@ -61,7 +62,7 @@ async def open_for_scan(target: str, announcement: Announcement, timeout_s: floa
                 if not count:
                     raise DirectUnusableError("it closed the connection without a welcome")
                 reader.received(count)
-            body_bytes_max = body_bytes_max_of(*found, announcement, for_scans=True)
+            body_bytes_max = body_bytes_max_of(*found, announcement, purpose)
         except BaseException:
             connected.close()
             raise

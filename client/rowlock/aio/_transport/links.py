@@ -1,4 +1,4 @@
-"""The link to one server for point operations and scans (asyncio): a direct connection, or else the stream of gRPC.
+"""The link to one server for point operations, scans and bulk batches (asyncio): direct connections, or else gRPC.
 
 _core/direct_choice.py decides which. Both use the client's one id and one sequence of numbers, so a change that is
 repeated over the other kind is recognised. A request is in one of them at a time; only a call whose attempt has ended
@@ -20,7 +20,8 @@ from rowlock._core.direct import (
     OPEN_S_MAX,
     Announcement,
     DirectUnusableError,
-    LinkedScan,
+    LinkedStream,
+    Purpose,
     announcement_of,
     failed_at,
     targets,
@@ -28,9 +29,9 @@ from rowlock._core.direct import (
 from rowlock._core.direct_choice import DirectChoice
 from rowlock._core.scan_release import releasing_request
 from rowlock._core.sequences import Sequences
-from rowlock._transport.scan_sockets import KeptSockets, ScanSocket
+from rowlock._transport.stream_sockets import Streams, StreamSocket
 from rowlock.aio._transport.direct import DirectConnection
-from rowlock.aio._transport.direct_opening import open_direct, open_for_scan
+from rowlock.aio._transport.direct_opening import open_direct, open_socket
 from rowlock.aio._transport.stream import PointStream
 from rowlock.errors import ClosedError, DeadlineError, RowlockError, ServerUnavailableError
 
@@ -75,9 +76,9 @@ class PointLink:
         self._stream: PointStream | None = None
         self._is_closed = is_closed
         self._past_direct_requests = 0
-        self._scans: weakref.WeakSet[LinkedScan] = weakref.WeakSet()
-        self.kept = KeptSockets()  # of scans that have ended
-        self._direct_scans = self._grpc_scans = self._scan_connections = 0
+        self._streams: weakref.WeakSet[LinkedStream] = weakref.WeakSet()
+        self.scans = Streams(Purpose.SCANS, self._choice.scans)
+        self.bulk = Streams(Purpose.BULK, self._choice.bulk)
 
     async def call(self, request: Request, region_id: int, deadline: float) -> None:
         """Sends a request and waits until it is done, or until the deadline (time.monotonic()) at the latest.
@@ -120,48 +121,41 @@ class PointLink:
         """Takes what the server has said of itself, so that it need not be asked. Only before the first call."""
         self._choice.learned(announcement_of(info), self._folder_id)
 
-    async def open_for_scan(self, deadline: float) -> ScanSocket | None:
-        """Returns a connection for a scan, a kept one or a new one; None: use gRPC.
+    async def open_for(self, streams: Streams, deadline: float) -> StreamSocket | None:
+        """Returns a connection for a scan, or for bulk batches, a kept one or a new one; None: use gRPC.
+
+        streams: `scans` or `bulk`.
 
         Raises RowlockError: the server does not answer at all, the client was closed, or the deadline has passed.
         """
         direct = self._direct
         if direct is None or direct.is_over:
             direct = await self._opened(deadline)
-        choice, began = self._choice, time.monotonic()
-        announcement = choice.announcement
+        choice, began = streams.choice, time.monotonic()
+        announcement = self._choice.announcement
         if direct is None or announcement is None:
             return None
-        if (kept := self.kept.take(announcement)) is not None:
+        if (kept := streams.kept.take(announcement)) is not None:
             return kept
-        if choice.may_scan(began):
+        if choice.may_open(began):
             until = min(deadline, began + OPEN_S_MAX)
             try:
-                opened = await open_for_scan(direct.target, announcement, until - began)
+                opened = await open_socket(direct.target, announcement, until - began, streams.purpose)
             except (OSError, DirectUnusableError) as error:
-                choice.failed_for_scan(failed_at(direct.target, error), began, time.monotonic())
+                choice.failed(failed_at(direct.target, error), began, time.monotonic())
             else:
-                choice.opened_for_scan()
-                self._scan_connections += 1
-                return ScanSocket(opened, direct.target, announcement)
+                choice.opened()
+                streams.connection_count += 1
+                return StreamSocket(opened, direct.target, announcement)
         return None
 
-    def enter(self, scan: LinkedScan) -> None:
-        """Counts the scan, and ends it with the client. Raises ClosedError, and cancels it, if that was closed."""
-        self._direct_scans += 1
-        self._scans.add(scan)
+    def enter(self, stream: LinkedStream, streams: Streams) -> None:
+        """Counts the stream, and ends it with the client. Raises ClosedError, and cancels it, if that was closed."""
+        streams.direct_count += 1
+        self._streams.add(stream)
         if self._is_closed:
-            scan.cancel()
+            stream.cancel()
             raise ClosedError("the client was closed")
-
-    def lost_kept(self) -> None:
-        """Uncounts a scan that begins again, because its connection was lost. The other kept ones may be lost, too."""
-        self._direct_scans -= 1
-        self.kept.drop()
-
-    def count_grpc_scan(self) -> None:
-        """Counts a scan that goes by gRPC."""
-        self._grpc_scans += 1
 
     async def hold_open(self, deadline: float) -> None:
         """Opens a connection without a request, if none is open, so that the server sees the client."""
@@ -174,9 +168,10 @@ class PointLink:
         self._is_closed = True
         if self._direct is not None:
             self._direct.close(reason)
-        for scan in list(self._scans):
-            scan.cancel(reason)
-        self.kept.close()
+        for stream in list(self._streams):
+            stream.cancel(reason)
+        self.scans.kept.close()
+        self.bulk.kept.close()
         if self._stream is not None:
             await self._stream.close()
 
@@ -184,9 +179,10 @@ class PointLink:
         """Closes this process's copy of the parent's socket, in the child of a fork."""
         if self._direct is not None:
             self._direct.forget()
-        for scan in list(self._scans):
-            scan.forget()
-        self.kept.forget()
+        for stream in list(self._streams):
+            stream.forget()
+        self.scans.kept.forget()
+        self.bulk.kept.forget()
 
     def statistics(self) -> ConnectionStatistics:
         """Returns how the requests to this server travel, and why."""
@@ -201,10 +197,14 @@ class PointLink:
             opened=self._opened_count,
             direct_requests=self._past_direct_requests + _requests(direct),
             grpc_requests=_requests(self._stream),
-            direct_scans=self._direct_scans,
-            grpc_scans=self._grpc_scans,
-            scan_reason=self._choice.scan_reason,
-            scan_connections=self._scan_connections,
+            direct_scans=self.scans.direct_count,
+            grpc_scans=self.scans.grpc_count,
+            scan_reason=self.scans.choice.reason,
+            scan_connections=self.scans.connection_count,
+            direct_bulk_streams=self.bulk.direct_count,
+            grpc_bulk_streams=self.bulk.grpc_count,
+            bulk_reason=self.bulk.choice.reason,
+            bulk_connections=self.bulk.connection_count,
         )
 
     def _open_stream(self) -> PointStream:

@@ -11,7 +11,7 @@ from rowlock._codec.scan_message import ScanMessage
 from rowlock._core.conversation import Request
 from rowlock._core.direct_scan import scan_frame
 from rowlock._core.scan_opening import continuation_request, first_batches, no_batch_error
-from rowlock._transport.scan_sockets import KeptSocketLostError
+from rowlock._transport.stream_sockets import KeptSocketLostError
 from rowlock.aio._transport.direct_scan import DirectScan
 from rowlock.aio._transport.scan_stream import ScanStream
 from rowlock.aio._transport.servers import Servers
@@ -31,20 +31,20 @@ async def open_stream(
     link = servers.link_to(region)
     while first is not None:
         try:
-            opened = await link.open_for_scan(deadline)
+            opened = await link.open_for(link.scans, deadline)
         except ServerUnavailableError as error:
             raise servers.error_at(error, region.server) from None
         if opened is None:
             break
-        scan = DirectScan(servers, region, opened, link.kept)
-        link.enter(scan)
+        scan = DirectScan(servers, region, opened, link.scans.kept)
+        link.enter(scan, link.scans)
         try:
             await scan.begin(first, max(0.0, deadline - time.monotonic()))
         except KeptSocketLostError:
-            link.lost_kept()
+            link.scans.lost_kept()
             continue
         return RepeatableScan(servers, region, request, scan) if opened.is_kept else scan
-    link.count_grpc_scan()
+    link.scans.grpc_count += 1
     return ScanStream(servers, region, request)
 
 
@@ -68,7 +68,7 @@ class RepeatableScan:
             return await self._stream.next(timeout_s)
         except KeptSocketLostError:
             self._stream.cancel()
-        self._servers.link_to(self._region).lost_kept()
+        self._servers.link_to(self._region).scans.lost_kept()
         remaining_s = deadline - time.monotonic()
         self._stream = await open_stream(self._servers, self._region, self._request, remaining_s)
         if self._is_cancelled:

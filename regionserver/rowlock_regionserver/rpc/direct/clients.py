@@ -1,13 +1,13 @@
 """The clients of the direct port: bounds their number, and finds those that are silent where they must not be.
 
 A client that has not greeted may be anything, so few of those are held, and each has ten seconds. Beyond that number
-the oldest is dropped. When as many have greeted as may, one that is only kept for a later scan makes room. A client
-that has greeted may be idle for as long as it likes, but not on a connection for scans. TCP's own keepalive finds its
-machine gone; on a Unix socket the system reports the end of a process.
+the oldest is dropped. When as many have greeted as may, one that is only kept for later makes room. A client that has
+greeted may be idle for as long as it likes, but not on a connection for scans or bulk batches. TCP's own keepalive
+finds its machine gone; on a Unix socket the system reports the end of a process.
 
 Every few seconds all connections are looked at. A connection is dropped if it does not greet, if it began a frame and
 sends it too slowly, if it reads no answer for a minute although answers wait, if it does not close after the server
-ended it, or if it is for scans and has had none for a minute.
+ended it, or if it is for scans or bulk batches and has had none for a minute.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ class DirectClients:
         self._when_count_changed = when_count_changed
         self._greeting: OrderedDict[SweptConnection, None] = OrderedDict()
         self._open: dict[SweptConnection, None] = {}
-        self._scanning: dict[SweptConnection, Callable[[], bool]] = {}  # those of _open that are for scans
+        # Those of _open that are for scans or bulk batches, and what makes them room for another connection.
+        self._yielding: dict[SweptConnection, Callable[[], bool]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._is_stopping = False
         self._all_left = asyncio.Event()
@@ -88,8 +89,8 @@ class DirectClients:
 
     @property
     def conversation_count(self) -> int:
-        """How many of them send point operations; the others are for scans. From any thread."""
-        return len(self._open) - len(self._scanning)
+        """How many of them send point operations; the others are for scans or bulk batches. From any thread."""
+        return len(self._open) - len(self._yielding)
 
     @property
     def greeting_count(self) -> int:
@@ -109,7 +110,7 @@ class DirectClients:
         """Returns the error for a client that greets, if it can't be served. May close a connection to make room."""
         if self._is_stopping:
             return StoppingError("the server is stopping; nothing was changed, retry in a moment")
-        if len(self._open) >= self._count_max and not any(make_room() for make_room in self._scanning.values()):
+        if len(self._open) >= self._count_max and not any(make_room() for make_room in self._yielding.values()):
             return RegionTooBusyError(
                 f"{self._count_max} direct connections are open, as many as connections_max allows; use gRPC, close "
                 "some, or retry later",
@@ -120,11 +121,12 @@ class DirectClients:
     def greeted(self, connection: SweptConnection, make_room: Callable[[], bool] | None = None) -> None:
         """Counts a connection whose client was welcomed.
 
-        make_room: of a connection for scans; closes it and returns True, if its client only keeps it for a later scan.
+        make_room: of a connection for scans or bulk batches; closes it and returns True, if its client only keeps it
+        for later.
         """
         del self._greeting[connection]
         if make_room is not None:
-            self._scanning[connection] = make_room
+            self._yielding[connection] = make_room
         self._open[connection] = None
         self._when_count_changed(len(self._open))
 
@@ -132,7 +134,7 @@ class DirectClients:
         """Removes a connection that has ended."""
         if connection in self._open:
             del self._open[connection]
-            self._scanning.pop(connection, None)
+            self._yielding.pop(connection, None)
             self._when_count_changed(len(self._open))
         else:
             self._greeting.pop(connection, None)

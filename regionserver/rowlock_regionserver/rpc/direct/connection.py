@@ -25,6 +25,7 @@ from rowlock_proto.direct_frames import END, HELLO, PONG, PREAMBLE, VersionError
 from rowlock_proto.v1.direct_pb2 import DirectHello
 
 from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, StoppingError
+from rowlock_regionserver.rpc.direct.bulk_connection import BulkConnection
 from rowlock_regionserver.rpc.direct.clients import ENDED_SECONDS_MAX, UNREAD_SECONDS_MAX, Unread
 from rowlock_regionserver.rpc.direct.incoming import Incoming
 from rowlock_regionserver.rpc.direct.keepalive import keep_alive
@@ -171,6 +172,10 @@ class DirectConnection(asyncio.BufferedProtocol):
         if hello.scans:
             service.clients.leave(self)
             ScanConnection(service, self._transport, self._peer, self._incoming).welcome()
+            return
+        if hello.bulk:
+            service.clients.leave(self)
+            BulkConnection(service, self._transport, self._peer, self._incoming).welcome()
             return
         self._transport.write(PREAMBLE + service.welcome())
         self._incoming.reader.set_body_bytes_max(self._points.config.request_bytes_max)

@@ -223,13 +223,13 @@ class Incoming:
             raise InvalidRequestError(f"a PING has {len(body)} bytes, more than {PING_BODY_BYTES_MAX}")
         self._on_ping(body)
 
-    def begin_large(self) -> bool:
+    def begin_large(self, allocate: Callable[[int], bytearray | memoryview] = bytearray) -> bool:
         """Counts the large frame that has begun, and makes its buffer. Returns False if there is no memory for it."""
         byte_count = self.reader.large_bytes
         if not self._points.requests.try_take(byte_count):
             return False
         self._holding.byte_count += byte_count
-        self.reader.begin_large()
+        self.reader.begin_large(allocate)
         self._frame_since = self._monotonic()
         self.hold()
         return True
@@ -262,6 +262,10 @@ class Incoming:
             if seconds > FRAME_SECONDS_MAX + reader.bytes_received / _FRAME_BYTES_PER_SECOND:
                 return f"only {reader.bytes_received} bytes of a frame came in {seconds:.0f} s"
         return ""
+
+    def read_on(self) -> None:
+        """Restarts the time for a frame that has begun, because nothing was received meanwhile."""
+        self._frame_since = self._monotonic()
 
     def drop_frames(self) -> None:
         """Drops what is not taken. A message that has begun goes on."""

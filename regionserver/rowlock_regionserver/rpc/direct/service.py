@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from rowlock_proto.direct_frames import HELLO, VERSION, VersionError, frame
 from rowlock_proto.v1.direct_pb2 import DirectHello, DirectWelcome
 
 from rowlock_regionserver.config import KIB
+from rowlock_regionserver.engine.interfaces import BatchBytes
 from rowlock_regionserver.engine.points import Points
 from rowlock_regionserver.engine.scans import BatchSender
 from rowlock_regionserver.errors import InvalidRequestError, RegionServerError
@@ -21,8 +23,8 @@ from rowlock_regionserver.rpc.direct.drop_log import DropLog
 from rowlock_regionserver.rpc.direct.turn import Turn
 from rowlock_regionserver.rpc.messages.failures import error_message
 
-# 2: connections for scans.
-PROTOCOL = 2
+# 2: connections for scans. 3: connections for bulk batches.
+PROTOCOL = 3
 _SCRATCH_BYTES = 64 * KIB
 # A message of at most this many bytes is parsed without a look at the memory.
 SMALL_MESSAGE_BYTES_MAX = 16 * KIB
@@ -31,11 +33,22 @@ SMALL_MESSAGE_BYTES_MAX = 16 * KIB
 ServeScan = Callable[[bytes, str, BatchSender], Coroutine[None, None, None]]
 
 
+class ServeBulk(Protocol):
+    """Serves a stream of bulk batches: BulkStreams.serve."""
+
+    def __call__(
+        self,
+        read: Callable[[], Coroutine[None, None, BatchBytes | None]],
+        write: Callable[[bytes], Coroutine[None, None, None]],
+        release: Callable[[], None],
+    ) -> Coroutine[None, None, None]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class DirectService:
     """Shared by the connections of one server. Used on the event loop.
 
-    serve_scan: serves the scan of an encoded ScanRequest; see ScanCalls.
+    serve_scan: serves the scan of an encoded ScanRequest; see ScanCalls. serve_bulk: serves a stream of bulk batches.
     scratch: receives the bytes of all connections, one after the other.
     parsed: those who keep a parsed message, because not all of its requests have begun.
     """
@@ -48,6 +61,7 @@ class DirectService:
     data_folder_id: str
     incarnation_id: str
     serve_scan: ServeScan
+    serve_bulk: ServeBulk
     scratch: memoryview = field(default_factory=lambda: memoryview(bytearray(_SCRATCH_BYTES)))
     parsed: set[object] = field(default_factory=set)
 
@@ -89,6 +103,8 @@ class DirectService:
             return InvalidRequestError(
                 f"this server has no authentication, and the client wants {hello.mechanism!r}; send no mechanism"
             )
+        if hello.scans and hello.bulk:
+            return InvalidRequestError("a connection is for scans or for bulk batches, not for both")
         return self.clients.refusal()
 
 

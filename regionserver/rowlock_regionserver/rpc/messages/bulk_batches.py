@@ -10,6 +10,7 @@ import pyarrow as pa
 from rowlock_proto.v1 import region_pb2
 
 from rowlock_regionserver.cells import Durability
+from rowlock_regionserver.engine.interfaces import BatchBytes
 from rowlock_regionserver.errors import InvalidRequestError
 from rowlock_regionserver.operations import RequestId
 from rowlock_regionserver.region.bulk.bulk_load import BulkOutcome
@@ -48,14 +49,14 @@ class BulkMessages:
     def __init__(self, request_bytes_max: int) -> None:
         self._request_bytes_max = request_bytes_max
 
-    def parse(self, data: bytes) -> BulkPut:
+    def parse(self, data: BatchBytes) -> BulkPut:
         for path in (_ROWS_ARROW, _CELLS_ARROW):
             field = large_field(data, path)
             if field is not None:
                 message = parsed(region_pb2.BulkBatch, field.rest)
                 if message.HasField("rows") == (path == _ROWS_ARROW):
                     return BulkPut(message, _aligned(data, field.start, field.stop), self._request_bytes_max)
-        message = parsed(region_pb2.BulkBatch, data)
+        message = parsed(region_pb2.BulkBatch, bytes(data))
         arrow = message.rows.arrow if message.HasField("rows") else message.arrow
         return BulkPut(message, pa.py_buffer(arrow), self._request_bytes_max)
 
@@ -96,7 +97,7 @@ class BulkPut:
         return row_batch(message.rows, self._arrow, self._request_bytes_max), request, wanted
 
 
-def _aligned(message: bytes, start: int, stop: int) -> pa.Buffer:
+def _aligned(message: BatchBytes, start: int, stop: int) -> pa.Buffer:
     """Returns these bytes of a message; a copy of them only if Arrow could not read its numbers there."""
     buffer = pa.py_buffer(message).slice(start, stop - start)
     return pa.py_buffer(buffer.to_pybytes()) if buffer.address % _ALIGNMENT else buffer

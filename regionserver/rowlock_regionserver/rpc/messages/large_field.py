@@ -22,7 +22,7 @@ class LargeField(NamedTuple):
     rest: bytes
 
 
-def large_field(message: bytes, path: Sequence[int]) -> LargeField | None:
+def large_field(message: bytes | bytearray | memoryview, path: Sequence[int]) -> LargeField | None:
     """Returns the field of bytes at the end of a path of field numbers; those before are fields of messages.
 
     Returns None unless each field of the path occurs exactly once, with tag and length in their shortest form. Then

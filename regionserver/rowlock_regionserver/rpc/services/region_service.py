@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from rowlock_proto.v1 import region_pb2
@@ -63,7 +64,7 @@ class RegionService:
         self._calls = calls
         self._config = config
         self.serve_scan = ScanCalls(engine, config).serve
-        self._bulk_messages = BulkMessages(config.request_bytes_max)
+        self.serve_bulk = partial(engine.bulk.serve, BulkMessages(config.request_bytes_max))
         self._loop = asyncio.get_running_loop()
         self._stopping: asyncio.Future[None] = self._loop.create_future()
         self._conversations_open = 0
@@ -157,7 +158,7 @@ class RegionService:
         return parts_message(region.parts(*plan_to_cut(message, self._config))).SerializeToString()
 
     async def _bulk_put(self, _: bytes, context: Context) -> None:
-        await self._engine.bulk.serve(self._bulk_messages, self._calls.reader(context), context.write)
+        await self.serve_bulk(self._calls.reader(context), context.write)
 
     async def _flush(self, data: bytes, _: Context) -> bytes:
         message = parsed(region_pb2.FlushRequest, data)

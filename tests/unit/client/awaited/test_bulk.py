@@ -17,6 +17,7 @@ from tests.unit.client.fake_errors import Mishap, error
 from tests.unit.client.fake_server import FakeServer
 from tests.unit.client.test_bulk import MAPPING, keys_of, read, rows
 
+BOTH_WAYS = True
 Error = types_pb2.Error
 
 

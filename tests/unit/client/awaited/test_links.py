@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 import rowlock
 from rowlock._core import direct_choice
-from rowlock._transport.scan_sockets import ScanSocket
+from rowlock._transport.stream_sockets import StreamSocket
 from rowlock.aio._transport.servers import Servers
 from rowlock_proto.direct_frames import SCAN_BODY_BYTES_MAX
 from rowlock_proto.v1 import direct_pb2, region_pb2, types_pb2
@@ -233,13 +233,13 @@ async def test_a_scan_with_a_limit_leaves_its_connection_to_the_next_one(
     for _ in range(2):
         assert [row async for row, _ in db.table("t").scan(limit=1)] == [b"a"]
         [link] = servers._links.values()
-        [left] = link.kept._kept
+        [left] = link.scans.kept._kept
         assert left.is_ending
         await asyncio.to_thread(wait_until, partial(has_bytes, left))
     assert connection_of(db).scan_connections == 1
 
 
-def has_bytes(left: ScanSocket) -> bool:
+def has_bytes(left: StreamSocket) -> bool:
     return left.reader.has_bytes or bool(select.select([left.socket], [], [], 0)[0])
 
 
@@ -275,10 +275,10 @@ async def test_a_kept_connection_that_the_server_has_closed_is_not_used(
 ) -> None:
     await scanned(db, fake_server)
     [link] = servers._links.values()
-    opened = await link.open_for_scan(time.monotonic() + 60)
+    opened = await link.open_for(link.scans, time.monotonic() + 60)
     assert opened is not None
     opened.socket.shutdown(socket.SHUT_RDWR)
-    link.kept.keep(opened, is_ending=False)
+    link.scans.kept.keep(opened, is_ending=False)
     assert (await scanned(db, fake_server)).scan_connections == 2
 
 
@@ -288,11 +288,11 @@ async def test_a_scan_whose_request_can_not_be_sent_on_a_kept_connection_begins_
     await scanned(db, fake_server)
     [link] = servers._links.values()
     for _ in range(2):
-        opened = await link.open_for_scan(time.monotonic() + 60)
+        opened = await link.open_for(link.scans, time.monotonic() + 60)
         assert opened is not None
         opened.socket.shutdown(socket.SHUT_RDWR)
         monkeypatch.setattr(type(opened), "is_ready", lambda opened: True)
-        link.kept.keep(opened, is_ending=False)
+        link.scans.kept.keep(opened, is_ending=False)
         connection = await scanned(db, fake_server)
     assert (connection.direct_scans, connection.grpc_scans, connection.scan_connections) == (3, 0, 3)
 
@@ -304,7 +304,7 @@ async def test_closing_the_client_closes_its_kept_connections(
     [link] = servers._links.values()
     await db.close()
     await asyncio.to_thread(direct_of(fake_server).wait_until_left)
-    assert link.kept._kept == []
+    assert link.scans.kept._kept == []
 
 
 async def test_an_earlier_server_is_scanned_by_grpc(db: rowlock.aio.Client, fake_server: FakeServer) -> None:
@@ -321,13 +321,13 @@ async def test_a_server_that_refuses_a_connection_for_a_scan_is_tried_again_afte
     db: rowlock.aio.Client, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     busy = direct_pb2.DirectWelcome(error=error(types_pb2.Error.REGION_TOO_BUSY, "too many connections"))
-    direct_of(fake_server).welcome_for_scans = lambda: busy
+    direct_of(fake_server).welcome_for_streams = lambda: busy
     connection = await scanned(db, fake_server)
     assert (connection.direct_scans, connection.grpc_scans) == (0, 1)
     assert connection.scan_reason == f"{direct_of(fake_server).address}: it refuses: too many connections"
-    direct_of(fake_server).welcome_for_scans = None
+    direct_of(fake_server).welcome_for_streams = None
     assert (await scanned(db, fake_server)).grpc_scans == 2
-    monkeypatch.setattr(direct_choice.DirectChoice, "may_scan", lambda choice, now: True)
+    monkeypatch.setattr(direct_choice.StreamChoice, "may_open", lambda choice, now: True)
     connection = await scanned(db, fake_server)
     assert (connection.direct_scans, connection.grpc_scans, connection.scan_reason) == (1, 2, "")
 
@@ -366,7 +366,7 @@ async def test_a_scan_with_a_large_request_goes_by_grpc(db: rowlock.aio.Client, 
 async def test_a_closed_client_opens_no_scan(db: rowlock.aio.Client, servers: Servers, fake_server: FakeServer) -> None:
     await scanned(db, fake_server)
     [link] = servers._links.values()
-    opened = await link.open_for_scan(time.monotonic() + 60)
+    opened = await link.open_for(link.scans, time.monotonic() + 60)
     assert opened is not None
     connected = opened.socket
 
@@ -383,7 +383,7 @@ async def test_a_closed_client_opens_no_scan(db: rowlock.aio.Client, servers: Se
     await db.close()
     scan = Scan()
     with pytest.raises(rowlock.ClosedError):
-        link.enter(scan)
+        link.enter(scan, link.scans)
     assert scan.is_cancelled
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import NoReturn, cast
 
 from rowlock_proto.direct_frames import ANSWERS, END, HELLO, PREAMBLE, REQUESTS, FrameReader, frame
 from rowlock_proto.v1 import direct_pb2, region_pb2, types_pb2
 from rowlock_regionserver.clock import Clock, ManualClock
 from rowlock_regionserver.config import Config
+from rowlock_regionserver.engine.bulk_streams import BulkStreams
 from rowlock_regionserver.engine.encoded_message import EncodedMessage
 from rowlock_regionserver.engine.points import Points
 from rowlock_regionserver.engine.scan_openings import ScanHost, ScanOpenings
@@ -24,6 +26,7 @@ from rowlock_regionserver.rpc.direct.connection import DirectConnection
 from rowlock_regionserver.rpc.direct.drop_log import DropLog
 from rowlock_regionserver.rpc.direct.service import DirectService
 from rowlock_regionserver.rpc.direct.turn import Turn
+from rowlock_regionserver.rpc.messages.bulk_batches import BulkMessages
 from rowlock_regionserver.rpc.messages.failures import parsed
 from rowlock_regionserver.rpc.services.large_message import INLINE_MESSAGE_BYTES_MAX
 
@@ -53,6 +56,7 @@ class Port:
         self.counts: list[int] = []
         self.points = Points(region.region, workers, config, self.clock, self.ledger, lambda: self.clients.open_count)
         self.scans = Scans(workers, self.points.slow_calls, config, self.clock, self.ledger)
+        self.bulk = BulkStreams(region.region, self.points.slow_calls, workers, self.ledger, config, self.clock)
         self.points.openings = ScanOpenings(cast("ScanHost", NoRegions()), self.scans)
         self._region = region
         self.batch: EncodedMessage = b"rows"
@@ -62,7 +66,15 @@ class Port:
         self.ready_counted = 0  # how often they looked
         self.turn = Turn(self.points, self._count_ready)
         self.service = DirectService(
-            self.points, self.turn, self.ledger, self.clients, self.log, "folder", "run", self._serve_scan
+            self.points,
+            self.turn,
+            self.ledger,
+            self.clients,
+            self.log,
+            "folder",
+            "run",
+            self._serve_scan,
+            partial(self.bulk.serve, BulkMessages(config.request_bytes_max)),
         )
         self._open: list[DirectClient] = []
 
@@ -100,6 +112,13 @@ class Port:
         client = await self.connect()
         await client.send(PREAMBLE + frame(HELLO, direct_pb2.DirectHello(scans=True).SerializeToString()))
         assert (await client.welcome()).protocol >= 2
+        return client
+
+    async def welcomed_for_bulk(self) -> DirectClient:
+        """Returns a client whose connection is for bulk batches, and that was welcomed."""
+        client = await self.connect()
+        await client.send(PREAMBLE + frame(HELLO, direct_pb2.DirectHello(bulk=True).SerializeToString()))
+        assert (await client.welcome()).protocol >= 3
         return client
 
     async def close(self) -> None:

@@ -34,7 +34,7 @@ def test_a_client_is_welcomed_with_the_ids_of_folder_and_run(run_port: RunPort) 
         assert (port.clients.greeting_count, port.clients.open_count) == (1, 0)
         await client.send(PREAMBLE + frame(HELLO, direct_pb2.DirectHello(client="test").SerializeToString()))
         welcome = await client.welcome()
-        assert (welcome.data_folder_id, welcome.incarnation_id, welcome.protocol) == ("folder", "run", 2)
+        assert (welcome.data_folder_id, welcome.incarnation_id, welcome.protocol) == ("folder", "run", 3)
         assert welcome.body_bytes_max == Config().request_bytes_max
         assert (port.clients.greeting_count, port.clients.open_count) == (0, 1)
         assert port.counts == [1]

@@ -1,8 +1,8 @@
-"""Connections for scans, and those that are kept for the next scans of the same server; of both faces, nothing waits.
+"""Connections for scans and for bulk batches, and those that are kept for the next ones; of both faces, nothing waits.
 
-A connection is kept when all rows of its scan have come. It is used again when the end of the scan has come, too, and
-nothing after it, as the end of the connection. A server closes one that nobody uses for a minute, so clients do so
-earlier.
+A connection is kept when all rows of its scan have come, or the answers to all of its batches. It is used again when
+the end of the scan has come, too, and nothing after it, as the end of the connection. A server closes one that nobody
+uses for a minute, so clients do so earlier.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import time
 
 from rowlock_proto.direct_frames import SCAN_END
 
-from rowlock._core.direct import Announcement
+from rowlock._core.direct import Announcement, Purpose
+from rowlock._core.direct_choice import StreamChoice
 from rowlock._transport.direct_socket import OpenSocket
 
 KEPT_COUNT_MAX = 4
@@ -24,17 +25,19 @@ class KeptSocketLostError(Exception):
     """A kept connection was lost before anything had come on it: begin the scan again on another one."""
 
 
-class ScanSocket:
-    """A connection for one scan after another. is_kept: an earlier scan has used it.
+class StreamSocket:
+    """A connection for one scan, or one stream of bulk batches, after another. is_kept: an earlier one has used it.
 
-    is_ending: the end of that one was not read. target: where it goes, for messages. announcement: of its server.
+    is_ending: the end of that scan was not read. target: where it goes, for messages. announcement: of its server.
+    body_bytes_max: the server's limit.
     """
 
-    __slots__ = ("announcement", "is_ending", "is_kept", "kept_at", "reader", "socket", "target")
+    __slots__ = ("announcement", "body_bytes_max", "is_ending", "is_kept", "kept_at", "reader", "socket", "target")
 
     def __init__(self, opened: OpenSocket, target: str, announcement: Announcement) -> None:
         self.socket = opened.socket
         self.reader = opened.reader
+        self.body_bytes_max = opened.body_bytes_max
         self.target = target
         self.announcement = announcement
         self.is_kept = self.is_ending = False
@@ -66,19 +69,22 @@ class ScanSocket:
         self.socket.close()
 
     def __del__(self) -> None:
-        # Its scan or its client was dropped, or an interruption came before it had either.
+        # Its stream or its client was dropped, or an interruption came before it had either.
         self.socket.close()
 
 
 class KeptSockets:
-    """The kept connections of one server. Thread-safe without a lock, because each method of a list is atomic."""
+    """The kept connections of one server for one purpose.
+
+    Thread-safe without a lock, because each method of a list is atomic.
+    """
 
     def __init__(self) -> None:
-        self._kept: list[ScanSocket] = []  # the newest last
+        self._kept: list[StreamSocket] = []  # the newest last
         self._is_closed = False
 
-    def keep(self, left: ScanSocket, *, is_ending: bool) -> None:
-        """Takes a connection whose scan has ended. The object that was its `socket` is as good as closed from here on.
+    def keep(self, left: StreamSocket, *, is_ending: bool) -> None:
+        """Takes a connection whose stream has ended. The object that was its `socket` is as good as closed after that.
 
         Closes the oldest ones if they are too many, or too old for `take`.
         """
@@ -97,7 +103,7 @@ class KeptSockets:
         kept = self._kept[:]
         return len(kept) > KEPT_COUNT_MAX or (bool(kept) and now - kept[0].kept_at >= KEPT_S_MAX)
 
-    def take(self, announcement: Announcement) -> ScanSocket | None:
+    def take(self, announcement: Announcement) -> StreamSocket | None:
         """Returns a connection to the run of the server that has announced this. Closes those that are of no use."""
         while (kept := self._popped()) is not None:
             is_young = time.monotonic() - kept.kept_at < KEPT_S_MAX
@@ -122,8 +128,25 @@ class KeptSockets:
         while (kept := self._popped()) is not None:
             kept.socket.close()
 
-    def _popped(self, at: int = -1) -> ScanSocket | None:
+    def _popped(self, at: int = -1) -> StreamSocket | None:
         try:
             return self._kept.pop(at)
         except IndexError:
             return None
+
+
+class Streams:
+    """The scans of one server, or its streams of bulk batches: how many go which way, and the kept connections."""
+
+    __slots__ = ("choice", "connection_count", "direct_count", "grpc_count", "kept", "purpose")
+
+    def __init__(self, purpose: Purpose, choice: StreamChoice) -> None:
+        self.purpose = purpose
+        self.choice = choice
+        self.kept = KeptSockets()
+        self.direct_count = self.grpc_count = self.connection_count = 0
+
+    def lost_kept(self) -> None:
+        """Uncounts one that begins again, because its connection was lost. The other kept ones may be lost, too."""
+        self.direct_count -= 1
+        self.kept.drop()

@@ -13,8 +13,8 @@ from typing import NoReturn
 
 import pytest
 from rowlock._core.sequences import Sequences
-from rowlock._transport import links, scan_sockets
-from rowlock._transport.scan_sockets import KEPT_COUNT_MAX, KEPT_S_MAX, KeptSockets
+from rowlock._transport import links, stream_sockets
+from rowlock._transport.stream_sockets import KEPT_COUNT_MAX, KEPT_S_MAX, KeptSockets
 from rowlock.aio._transport import links as aio_links
 from rowlock_proto.direct_frames import SCAN_END, frame
 
@@ -62,7 +62,7 @@ def test_old_connections_are_closed_when_a_newer_one_comes(
     for server in servers[:2]:
         kept.keep(server.opened, is_ending=False)
     passed = time.monotonic() + KEPT_S_MAX + 1
-    monkeypatch.setattr(scan_sockets, "time", SimpleNamespace(monotonic=lambda: passed))
+    monkeypatch.setattr(stream_sockets, "time", SimpleNamespace(monotonic=lambda: passed))
     kept.keep(servers[2].opened, is_ending=False)
     assert kept._kept == [servers[2].opened]
     for server in servers[:2]:
@@ -84,7 +84,7 @@ def test_a_connection_that_may_be_of_no_use_is_closed(
     elif way == "broken":
         server.opened.socket.close()
     elif way == "old":
-        monkeypatch.setattr(scan_sockets, "KEPT_S_MAX", 0.0)
+        monkeypatch.setattr(stream_sockets, "KEPT_S_MAX", 0.0)
     assert kept.take(ANOTHER_RUN if way == "another run" else HERE) is None
     assert server.opened.socket.fileno() == -1
     assert server.is_left()
@@ -152,11 +152,15 @@ def test_the_child_of_a_fork_closes_the_copies_of_each_link(
     servers: list[ScanServer], face: type[links.PointLink | aio_links.PointLink]
 ) -> None:
     link = face("first:1", "", Sequences(), _not_called, _not_called, is_direct=True, is_closed=False)
-    link.kept.keep(servers[0].opened, is_ending=False)
-    with socket.socket(fileno=os.dup(servers[0].opened.socket.fileno())) as parents:
-        link.forget()
-        assert servers[0].opened.socket.fileno() == -1
-        parents.sendall(b"x")
+    link.scans.kept.keep(servers[0].opened, is_ending=False)
+    link.bulk.kept.keep(servers[1].opened, is_ending=False)
+    copies = [os.dup(server.opened.socket.fileno()) for server in servers[:2]]
+    link.forget()
+    for server, copy in zip(servers, copies, strict=False):
+        assert server.opened.socket.fileno() == -1
+        with socket.socket(fileno=copy) as parents:
+            parents.sendall(b"x")
+            assert server.socket.recv(1) == b"x"
 
 
 def _not_called(*_: object) -> NoReturn:

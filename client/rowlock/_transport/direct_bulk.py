@@ -1,0 +1,92 @@
+"""A stream of bulk batches on a direct connection, which no other one uses meanwhile (threads)."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Sequence
+
+from rowlock_proto.v1 import region_pb2
+
+from rowlock._codec.bulk_message import MessagePiece
+from rowlock._core.direct_bulk import ANSWER_BYTES_MAX, answer_of, batch_frame
+from rowlock._transport.direct_socket import widen
+from rowlock._transport.direct_stream import DirectStream
+from rowlock._transport.servers import Servers
+from rowlock._transport.stream_sockets import KeptSockets, StreamSocket
+from rowlock.errors import DeadlineError
+from rowlock.schema import Region
+
+# The system takes at most this many parts at once.
+_PARTS_MAX = 1024
+
+
+class DirectBulk(DirectStream):
+    """What BulkStream is by gRPC. The calling thread sends."""
+
+    _NAME = "stream of batches"
+
+    def __init__(
+        self, servers: Servers, region: Region, opened: StreamSocket, kept: KeptSockets, timeout_s: float
+    ) -> None:
+        """timeout_s: how long the server may take nothing of a batch, and how long to answer one."""
+        super().__init__(servers, region, opened, kept, ANSWER_BYTES_MAX)
+        self._folder_id = region.data_folder_id
+        self._timeout_s = timeout_s
+        self._unanswered_count = 0
+        widen(self._socket)
+
+    def connects_to(self, region: Region) -> bool:
+        """Returns whether the stream's server has the region: the same address and data folder."""
+        return (region.server, region.data_folder_id) == (self._address, self._folder_id)
+
+    def put(self, message: Sequence[MessagePiece]) -> None:
+        """Sends a BulkBatch message. Blocks until the system takes it. Raises DeadlineError, LimitExceededError."""
+        parts = batch_frame(message, self._opened.body_bytes_max, self._address)
+        self._unanswered_count += 1
+        with self._using():
+            self._send(parts)
+
+    def _send(self, parts: list[memoryview]) -> None:
+        writable = select.poll()
+        writable.register(self._socket, select.POLLOUT)
+        give_up_at = time.monotonic() + self._timeout_s
+        while parts:
+            if self._end is not None:  # Another thread has cancelled the stream.
+                raise self._end
+            try:
+                byte_count = self._socket.sendmsg(parts[:_PARTS_MAX])
+            except BlockingIOError:
+                remaining_s = give_up_at - time.monotonic()
+                if remaining_s <= 0:
+                    raise DeadlineError(f"no batch was accepted within {self._timeout_s:g} s") from None
+                writable.poll(remaining_s * 1000)
+                continue
+            give_up_at = time.monotonic() + self._timeout_s
+            while byte_count:
+                first = parts[0]
+                if byte_count < len(first):
+                    parts[0] = first[byte_count:]
+                    break
+                byte_count -= len(first)
+                del parts[0]
+
+    def take(self) -> region_pb2.BulkAnswer:
+        """Returns the next answer. Raises DeadlineError after the timeout, or the error of the stream."""
+        timeout_s = self._timeout_s
+
+        def late() -> DeadlineError:
+            return DeadlineError(f"no answer to a batch came within {timeout_s:g} s")
+
+        with self._using():
+            found = self._next_frame(time.monotonic() + timeout_s, late, timeout_s + 1)
+            answer = answer_of(*found, self._target)
+        self._unanswered_count -= 1
+        return answer
+
+    def close(self) -> None:
+        """Ends the stream. The next one takes the connection if all batches were answered."""
+        if self._unanswered_count or self._frames.has_bytes:
+            self.cancel()
+        else:
+            self._leave(is_ending=False)

@@ -1,0 +1,165 @@
+"""Broken builds of connections for bulk batches: memory, clients that leave or do not read, and what is kept."""
+
+from __future__ import annotations
+
+from .broken_build import CLIENT, Mutant
+
+CONNECTION = "unit/rpc/direct/test_bulk_connection.py"
+THREADS = "unit/client/test_direct_bulk.py"
+LINKS = "unit/client/blocking/test_bulk_links.py"
+ROOM = f"{CONNECTION}::test_an_idle_connection_makes_room_for_another_client"
+
+BULK_CONNECTIONS = [
+    Mutant(
+        "a batch is received before there is memory for it",
+        "BulkConnection._begin_large",
+        "        if self._incoming.begin_large(_memory):\n",
+        "        self._incoming.reader.begin_large(_memory)\n        if True:\n",
+        f"{CONNECTION}::test_a_large_batch_waits_for_memory",
+    ),
+    Mutant(
+        "a batch that has arrived is not counted until it is admitted",
+        "BulkConnection._give",
+        "        self._requests.add(len(body))\n        self._held_bytes.append(len(body))\n",
+        "",
+        f"{CONNECTION}::test_batches_that_have_arrived_are_counted_until_they_are_admitted",
+    ),
+    Mutant(
+        "a batch stays counted where it was received",
+        "BulkStreams._begin",
+        "        release()  # Nothing else runs on the loop until they are counted again.\n",
+        "",
+        f"{CONNECTION}::test_batches_are_answered_in_order_and_a_third_is_not_received_before",
+    ),
+    Mutant(
+        "batches of a client that has left stay counted",
+        "BulkConnection.connection_lost",
+        "        while self._held_bytes:\n            self._release()\n",
+        "",
+        f"{CONNECTION}::test_batches_that_have_arrived_are_counted_until_they_are_admitted",
+    ),
+    Mutant(
+        "a batch waits for memory for ever",
+        "BulkConnection._refuse",
+        "            self._wanted.set_exception(self._requests.refusal(self._incoming.reader.large_bytes))\n",
+        "            pass\n",
+        f"{CONNECTION}::test_a_batch_without_memory_in_time_ends_the_connection_with_an_error_to_repeat",
+    ),
+    Mutant(
+        "a batch does not notice that memory was released",
+        "BulkConnection._begin_large",
+        "        self._service.when_memory_is_given(self._try_again)\n",
+        "",
+        f"{CONNECTION}::test_a_large_batch_waits_for_memory",
+    ),
+    Mutant(
+        "answers pile up for a client that does not read",
+        "BulkConnection._write",
+        "        await self._may_write.wait()\n",
+        "",
+        f"{CONNECTION}::test_a_client_that_reads_no_answer_sends_no_further_batches_and_is_dropped",
+    ),
+    Mutant(
+        "a frame that the server does not read is too slow",
+        "BulkConnection._resume_reading",
+        "            self._incoming.read_on()\n",
+        "",
+        f"{CONNECTION}::test_a_client_that_sends_a_batch_too_slowly_is_dropped_but_not_while_the_server_reads_nothing",
+    ),
+    Mutant(
+        "a connection that waits for an answer is closed as idle",
+        "BulkConnection._is_idle",
+        "not self._unanswered_count and ",
+        "",
+        f"{CONNECTION}::test_a_connection_without_a_batch_for_long_is_closed[False]",
+    ),
+    Mutant(
+        "a connection makes room before its first batch",
+        "BulkConnection.make_room",
+        " or not self._has_served",
+        "",
+        ROOM,
+    ),
+    Mutant(
+        "a connection with an unanswered batch makes room",
+        "BulkConnection.make_room",
+        "        if not self._is_idle or self._transport.get_write_buffer_size():\n",
+        "        if self._transport.get_write_buffer_size():\n",
+        ROOM,
+    ),
+    Mutant(
+        "what came with the greeting is lost when another connection receives",
+        "BulkConnection._take",
+        "            self._pause_reading()\n            incoming.hold()\n            return\n",
+        "            self._pause_reading()\n            return\n",
+        f"{CONNECTION}::test_what_comes_before_the_server_asks_for_a_batch_is_not_lost",
+    ),
+    Mutant(
+        "a frame of another kind is taken for a batch",
+        "BulkConnection._take",
+        "found[0] != BULK_BATCH",
+        "False",
+        f"{CONNECTION}::test_bad_input_ends_the_connection_after_the_answers",
+    ),
+    # The client
+    Mutant(
+        "a stream that another thread has cancelled has sent its batch",
+        "DirectBulk._send",
+        "  # Another thread has cancelled the stream.\n                raise self._end\n",
+        "\n                return\n",
+        f"{THREADS}::test_a_stream_that_is_cancelled_ends_a_call_of_another_thread[put]",
+        CLIENT,
+    ),
+    Mutant(
+        "a server that takes a large batch slowly is given up",
+        "DirectBulk._send",
+        "            give_up_at = time.monotonic() + self._timeout_s\n            while byte_count:\n",
+        "            while byte_count:\n",
+        f"{THREADS}::test_a_server_that_takes_nothing_of_a_batch_is_given_up_and_one_that_takes_some_is_not",
+        CLIENT,
+    ),
+    Mutant(
+        "a connection with an unanswered batch is kept",
+        "DirectBulk.put",
+        "        self._unanswered_count += 1\n        with self._using():\n            self._send(parts)\n",
+        "        with self._using():\n            self._send(parts)\n",
+        f"{THREADS}::test_a_stream_with_an_unanswered_batch_or_bytes_behind_takes_its_connection_with_it",
+        CLIENT,
+    ),
+    Mutant(
+        "each stream of batches opens a connection",
+        "PointLink.open_for",
+        "        if (kept := streams.kept.take(announcement)) is not None:\n            return kept\n"
+        "        if choice.may_open(began):\n            until = min(deadline, began + OPEN_S_MAX)\n            try:\n"
+        "                opened = open_socket(",
+        "        if choice.may_open(began):\n            until = min(deadline, began + OPEN_S_MAX)\n            try:\n"
+        "                opened = open_socket(",
+        f"{LINKS}::test_one_stream_after_another_uses_one_connection",
+        CLIENT,
+    ),
+    Mutant(
+        "a batch that is too large is sent",
+        "batch_frame",
+        "    if byte_count > body_bytes_max:\n",
+        "    if False:\n",
+        f"{THREADS}::test_a_batch_that_is_too_large_is_not_sent_and_the_stream_goes_on",
+        CLIENT,
+    ),
+    Mutant(
+        "an earlier server is asked for a connection for batches",
+        "body_bytes_max_of",
+        "    if purpose is not Purpose.POINTS and welcome.protocol < purpose.value:\n",
+        "    if False:\n",
+        f"{LINKS}::test_an_earlier_server_gets_batches_by_grpc_and_scans_directly",
+        CLIENT,
+    ),
+    Mutant(
+        "a connection for batches lives in the child of a fork",
+        "PointLink.forget",
+        "self._running_streams():\n            stream.forget()\n        self.scans.kept.forget()\n"
+        "        self.bulk.kept.forget()\n",
+        "self._running_streams():\n            stream.forget()\n        self.scans.kept.forget()\n",
+        "unit/client/test_stream_sockets.py::test_the_child_of_a_fork_closes_the_copies_of_each_link",
+        CLIENT,
+    ),
+]
