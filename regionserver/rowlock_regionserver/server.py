@@ -308,18 +308,8 @@ class Server:
             self._engine, self._region_service, self._direct = engine, regions, direct_port
             ids = folder.folder_id, region_server.incarnation_id
             turn, drop_log = Turn(engine.points, lambda: selector.ready_count), DropLog(self._clock)
-            direct_port.start(
-                DirectService(
-                    engine.points,
-                    turn,
-                    ledger,
-                    clients,
-                    drop_log,
-                    *ids,
-                    serve_scan=regions.serve_scan,
-                    serve_bulk=regions.serve_bulk,
-                )
-            )
+            serving = regions.serve_scan, regions.serve_bulk
+            direct_port.start(DirectService(engine.points, turn, ledger, clients, drop_log, *ids, *serving))
             catalog = CatalogService(
                 region_server,
                 workers,

@@ -211,8 +211,10 @@ class BulkSend:
         self._resume_if_drained()
         return bulk.region
 
-    def lost(self, error: RowlockError, now: float) -> None:
+    def lost(self, error: RowlockError, now: float, *, was_begun: bool = True) -> None:
         """Records that the stream ended or could not be opened. Batches in flight are in doubt and repeated if allowed.
+
+        was_begun: whether the server may have begun those batches; if not, they are not in doubt.
 
         A message beyond the server's limit ends the stream for all its batches. The batch that is too large fails with
         that error; for the others it is a lost connection.
@@ -227,7 +229,7 @@ class BulkSend:
         for bulk in reversed(list(self._in_flight)):
             self._in_flight.pop()
             cause = _with_row(error, bulk) if bulk is too_large else collateral
-            self._judge(bulk, cause, now, was_sent=True)
+            self._judge(bulk, cause, now, was_sent=was_begun)
         self._resume_if_drained()
 
     def finish(self) -> BulkResult:

@@ -109,7 +109,7 @@ def _answers(servers: Servers, send: BulkSend) -> Generator[None]:
                 servers.protocols.pop(answering.server, None)
             yield
     except RowlockError as error:
-        send.lost(error, time.monotonic())
+        send.lost(error, time.monotonic(), was_begun=stream is None or not stream.was_ended)
     finally:
         if stream is not None:
             stream.close()

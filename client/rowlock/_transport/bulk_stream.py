@@ -20,6 +20,9 @@ from rowlock.schema import Region
 class BulkStream:
     """A stream, opened by the constructor. For one thread."""
 
+    # Whether the server has said that it had begun none of the batches without an answer.
+    was_ended = False
+
     def __init__(self, servers: Servers, region: Region, timeout_s: float) -> None:
         """timeout_s: how long the server may take to answer a batch."""
         self._address = region.server

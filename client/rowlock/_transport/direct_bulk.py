@@ -6,6 +6,7 @@ import select
 import time
 from collections.abc import Sequence
 
+from rowlock_proto.direct_frames import END
 from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.bulk_message import MessagePiece
@@ -34,6 +35,8 @@ class DirectBulk(DirectStream):
         self._folder_id = region.data_folder_id
         self._timeout_s = timeout_s
         self._unanswered_count = 0
+        # Whether the server has ended the stream, after it has answered all batches that it had begun.
+        self.was_ended = False
         widen(self._socket)
 
     def connects_to(self, region: Region) -> bool:
@@ -79,8 +82,9 @@ class DirectBulk(DirectStream):
             return DeadlineError(f"no answer to a batch came within {timeout_s:g} s")
 
         with self._using():
-            found = self._next_frame(time.monotonic() + timeout_s, late, timeout_s + 1)
-            answer = answer_of(*found, self._target)
+            kind, body = self._next_frame(time.monotonic() + timeout_s, late, timeout_s + 1)
+            self.was_ended = kind == END
+            answer = answer_of(kind, body, self._target)
         self._unanswered_count -= 1
         return answer
 

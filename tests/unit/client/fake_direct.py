@@ -11,6 +11,7 @@ from rowlock_proto.direct_frames import (
     ANSWERS,
     BULK_ANSWER,
     BULK_BATCH,
+    END,
     HELLO,
     PING,
     PONG,
@@ -35,7 +36,7 @@ Meet = Callable[[region_pb2.PointRequests], tuple[region_pb2.PointAnswers, bool]
 Scan = Callable[[region_pb2.ScanRequest], Iterator[region_pb2.ScanBatch]]
 
 
-# Takes a batch, returns its answer, or None, and whether the connection goes on.
+# Takes a batch, returns its answer, or None, and whether the connection goes on. Raises RefusedError, which ends it.
 MeetBulk = Callable[[region_pb2.BulkBatch], tuple[region_pb2.BulkAnswer | None, bool]]
 
 
@@ -153,7 +154,11 @@ class FakeDirect:
         if kind == SCAN:
             return self._answer_scan(connection, region_pb2.ScanRequest.FromString(bytes(body)))
         if kind == BULK_BATCH:
-            answer, goes_on = self._bulk(region_pb2.BulkBatch.FromString(bytes(body)))
+            try:
+                answer, goes_on = self._bulk(region_pb2.BulkBatch.FromString(bytes(body)))
+            except RefusedError as refused:
+                connection.sendall(frame(END, refused.error.SerializeToString()))
+                return False
             if answer is not None:
                 connection.sendall(frame(BULK_ANSWER, answer.SerializeToString()))
             return goes_on

@@ -47,6 +47,7 @@ class FakeServer(FakeRegions, region_pb2_grpc.RegionServiceServicer):
         self.scan: Callable[[region_pb2.ScanRequest], Iterator[region_pb2.ScanBatch]] | None = None
         self.scans: list[region_pb2.ScanRequest] = []
         self.bulk_script: deque[Scripted] = deque()
+        self.bulk_ends: deque[types_pb2.Error | None] = deque()  # of the stream, with each batch
         self.bulks: list[region_pb2.BulkBatch] = []
         self.protocol = 1
         self.folder_id = ""
@@ -331,7 +332,10 @@ class FakeServer(FakeRegions, region_pb2_grpc.RegionServiceServicer):
         self, request_iterator: Iterator[region_pb2.BulkBatch], context: grpc.ServicerContext
     ) -> Iterator[region_pb2.BulkAnswer]:
         for batch in request_iterator:
-            answer, goes_on = self._met_bulk(batch)
+            try:
+                answer, goes_on = self._met_bulk(batch)
+            except RefusedError as refused:
+                end_call(context, refused.error)
             if answer is not None:
                 yield answer
             elif not goes_on:
@@ -342,7 +346,10 @@ class FakeServer(FakeRegions, region_pb2_grpc.RegionServiceServicer):
         with self._changed:
             self.bulks.append(batch)
             mishap = self.bulk_script.popleft() if self.bulk_script else Mishap.NONE
+            end = self.bulk_ends.popleft() if self.bulk_ends else None
             self._changed.notify_all()
+        if end is not None:
+            raise RefusedError(end)
         if isinstance(mishap, types_pb2.Error):
             return region_pb2.BulkAnswer(error=mishap), True
         if mishap is Mishap.NONE:

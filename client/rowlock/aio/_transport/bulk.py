@@ -110,7 +110,7 @@ async def _answers(servers: Servers, send: BulkSend) -> AsyncGenerator[None]:
                 servers.protocols.pop(answering.server, None)
             yield
     except RowlockError as error:
-        send.lost(error, time.monotonic())
+        send.lost(error, time.monotonic(), was_begun=stream is None or not stream.was_ended)
     finally:
         if stream is not None:
             stream.close()

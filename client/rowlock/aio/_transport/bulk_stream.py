@@ -24,6 +24,9 @@ BulkCall: TypeAlias = "grpc.aio.StreamStreamCall[bytes, region_pb2.BulkAnswer]"
 class BulkStream:
     """A stream, opened by the constructor. For one task."""
 
+    # Whether the server has said that it had begun none of the batches without an answer.
+    was_ended = False
+
     def __init__(self, servers: Servers, region: Region, timeout_s: float) -> None:
         """timeout_s: how long the server may take to accept a batch, and to answer one."""
         self._address = region.server

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from rowlock_proto.direct_frames import END
 from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.bulk_message import MessagePiece
@@ -30,6 +31,8 @@ class DirectBulk(DirectStream):
         self._folder_id = region.data_folder_id
         self._timeout_s = timeout_s
         self._unanswered_count = 0
+        # Whether the server has ended the stream, after it has answered all batches that it had begun.
+        self.was_ended = False
         widen(self._socket)
 
     def connects_to(self, region: Region) -> bool:
@@ -53,11 +56,13 @@ class DirectBulk(DirectStream):
         with self._using():
             try:
                 async with asyncio.timeout(self._timeout_s):
-                    answer = answer_of(*await self._next_frame(None), self._target)
+                    kind, body = await self._next_frame(None)
             except TimeoutError as error:
                 if isinstance(error, RowlockError):
                     raise
                 raise DeadlineError(f"no answer to a batch came within {self._timeout_s:g} s") from None
+            self.was_ended = kind == END
+            answer = answer_of(kind, body, self._target)
         self._unanswered_count -= 1
         return answer
 

@@ -62,6 +62,17 @@ async def test_a_lost_answer_makes_the_stream_go_on_with_another_connection(
     assert {message.sequence for message in fake_server.bulks} == {1, 2, 3}
 
 
+async def test_batches_without_an_answer_are_not_in_doubt_when_the_server_has_ended_the_stream(
+    db: rowlock.aio.Client, fake_server: FakeServer
+) -> None:
+    busy = error(types_pb2.Error.REGION_TOO_BUSY, "no memory for the batch")
+    fake_server.bulk_ends.extend([None, busy, busy])
+    connection = await written(db, "a", "b")
+    assert (connection.direct_bulk_streams, connection.grpc_bulk_streams) == (3, 0)
+    assert [message.age_ms for message in fake_server.bulks] == [0, 0, 0, 0]
+    assert [message.sequence for message in fake_server.bulks] == [1, 2, 2, 2]
+
+
 async def test_a_refused_batch_leaves_the_connection_to_the_next_stream(
     db: rowlock.aio.Client, fake_server: FakeServer
 ) -> None:
