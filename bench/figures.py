@@ -52,7 +52,7 @@ _TYPED = (
         at_least(
             "typed-put-arrow",
             0.4,
-            "put_arrow of 300,000 typed rows, against raw Arrow over the same stream plus write and fsync",
+            "put_arrow of 300,000 typed rows, against raw Arrow over a stream of gRPC plus write and fsync",
             typed_bulk.put_arrow,
         ),
         alternative=Alternative(bulk.PUT_RATE, 300_000),
@@ -102,9 +102,16 @@ FIGURES = (
     at_least(
         "put-arrow",
         0.5,
-        "put_arrow of 100,000 rows of 10 × 100 bytes, against raw Arrow over the same stream plus write, fsync and "
+        "put_arrow of 100,000 rows of 10 × 100 bytes, against raw Arrow over a stream of gRPC plus write, fsync and "
         "a sort of the same cells",
         bulk.put_arrow,
+    ),
+    at_least(
+        "put-arrow-framed",
+        0.5,
+        "put_arrow of 100,000 rows of 10 × 100 bytes, against raw Arrow over a plain socket plus write, fsync and "
+        "a sort of the same cells",
+        bulk.put_arrow_framed,
     ),
     at_least(
         "batch-puts-rate",

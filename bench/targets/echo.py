@@ -15,6 +15,9 @@ from bench.processes import start_module
 from bench.targets.echo_server import SERVICE
 from bench.targets.framed_echo_server import LENGTH
 
+# As a client of rowlock has it.
+_BUFFER_BYTES = 2 << 20
+
 
 class EchoStream:
     """One long-lived bidirectional stream. Used by one thread at a time."""
@@ -43,6 +46,29 @@ class EchoStream:
         self._requests.put(None)
 
 
+class EchoSocket:
+    """A connection to a plain Unix socket, as `EchoStream` for `Bulk`."""
+
+    def __init__(self, path: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
+        self._socket.connect(str(path))
+
+    def exchange_all(self, messages: Iterable[bytes]) -> int:
+        """Sends all messages, then waits for all answers; returns their number. The server works while it sends."""
+        count = 0
+        for message in messages:
+            self._socket.sendall(LENGTH.pack(len(message)))
+            self._socket.sendall(message)
+            count += 1
+        for _ in range(count):
+            self._socket.recv(LENGTH.size, socket.MSG_WAITALL)
+        return count
+
+    def close(self) -> None:
+        self._socket.close()
+
+
 class Echo:
     """Calls of the baseline server's methods."""
 
@@ -57,6 +83,10 @@ class Echo:
     def stream(self, method: str) -> EchoStream:
         """Opens a stream: `Get` answers at once, `Put` after a write and a sync, `Bulk` after these and a sort."""
         return EchoStream(self._channel, method)
+
+    def bulk_socket(self) -> EchoSocket:
+        """Opens a plain socket whose answers come as those of `Bulk`."""
+        return EchoSocket(self._folder / "bulk")
 
     def unary(self, message: bytes) -> bytes:
         return self._unary(message)

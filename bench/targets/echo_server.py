@@ -4,7 +4,8 @@
 
 Prints its address and serves until it is killed. Messages are bytes, and only what an echo needs is parsed. `Scan`
 returns ROW_COUNT rows of cells, and `ScanTyped` TYPED_ROW_COUNT typed rows, which are prepared at start. Who
-connects to the Unix socket `FOLDER/scan` gets the messages of `Scan` there, each after its length.
+connects to the Unix socket `FOLDER/scan` gets the messages of `Scan` there, each after its length. The socket
+`FOLDER/bulk` takes messages of `Bulk`, each after its length, and answers each with a length of 0.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import asyncio
 import os
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -45,7 +47,7 @@ class SyncedFile:
         os.fsync(self._descriptor)
         self._offset = 0
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | pa.Buffer) -> None:
         """Blocks until the data, at most `size` bytes, is on stable storage."""
         if self._offset + len(data) > self._size:
             self._offset = 0
@@ -56,7 +58,7 @@ class SyncedFile:
         self._offset += len(data)
 
 
-def sorted_cells(stream: bytes) -> pa.Table:
+def sorted_cells(stream: bytes | pa.Buffer) -> pa.Table:
     """Returns the cells of an Arrow IPC stream by row, then qualifier."""
     cells = pa.ipc.open_stream(stream).read_all()
     return cells.sort_by([("row", "ascending"), ("qualifier", "ascending")])
@@ -98,6 +100,20 @@ class Echo:
             batches.append(sorted_cells(request))
             await context.write(b"")
 
+    async def bulk_frames(self, connected: socket.socket) -> None:
+        """Does what `bulk` does for a connection to a plain socket."""
+        loop = asyncio.get_running_loop()
+        file, batches = SyncedFile(self._path), []
+        with connected:
+            while length := await loop.sock_recv(connected, LENGTH.size):
+                request = pa.allocate_buffer(*LENGTH.unpack(length))
+                missing = memoryview(request)
+                while missing:
+                    missing = missing[await loop.sock_recv_into(connected, missing) :]
+                file.write(request)
+                batches.append(sorted_cells(request))
+                await loop.sock_sendall(connected, LENGTH.pack(0))
+
     async def scan(self, request: bytes, context: Context) -> None:
         await _send(self._scanned, context)
 
@@ -121,15 +137,15 @@ async def send_frames(table: pa.Table, connected: socket.socket) -> None:
             await loop.sock_sendall(connected, message)
 
 
-async def serve_frames(table: pa.Table, path: Path) -> None:
-    """Serves the scan on a Unix socket, one connection after another."""
+async def serve_frames(path: Path, serve_one: Callable[[socket.socket], Coroutine[None, None, None]]) -> None:
+    """Serves a Unix socket, one connection after another."""
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
         listening.listen()
         listening.setblocking(False)
         while True:
             connected, _ = await asyncio.get_running_loop().sock_accept(listening)
-            await send_frames(table, connected)
+            await serve_one(connected)
 
 
 def handlers(echo: Echo) -> grpc.GenericRpcHandler:
@@ -157,9 +173,12 @@ async def serve(folder: Path, row_count: int = 0, typed_row_count: int = 0) -> N
     server.add_generic_rpc_handlers((handlers(echo),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    scans = asyncio.create_task(serve_frames(scanned, folder / "scan"))
+    frames = (
+        serve_frames(folder / "scan", partial(send_frames, scanned)),
+        serve_frames(folder / "bulk", echo.bulk_frames),
+    )
     print(f"listening on 127.0.0.1:{port}", flush=True)
-    await asyncio.gather(scans, server.wait_for_termination())
+    await asyncio.gather(*frames, server.wait_for_termination())
 
 
 if __name__ == "__main__":

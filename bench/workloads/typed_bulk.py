@@ -15,7 +15,7 @@ _ROWS = 300_000
 def put_arrow(bench: Bench) -> Measurement:
     """Measures put_arrow of typed rows at fsync, against the same Arrow table sent raw, written and synced."""
     rows = typed_rows(bench.scaled(_ROWS, at_least=1000))
-    return bulk.put_against_raw(bench, "typed-put-arrow", rows, mapping(), rows, "Put")
+    return bulk.put_against_raw(bench, "typed-put-arrow", rows, mapping(), rows, lambda echo: echo.stream("Put"))
 
 
 def scan_to_arrow(bench: Bench) -> Measurement:

@@ -120,6 +120,7 @@ def test_a_name_stands_for_all_that_begin_with_it_and_edges_are_measured_only_by
         "put-sequential",
         "put-concurrent",
         "put-arrow",
+        "put-arrow-framed",
         "edges-bulk",
     ]
     assert command.chosen_figures(["pu"]) == []

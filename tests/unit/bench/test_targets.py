@@ -54,6 +54,15 @@ def test_a_bulk_stream_answers_each_message(echo: Echo) -> None:
     stream.close()
 
 
+def test_a_plain_socket_answers_each_batch(echo: Echo) -> None:
+    cells = cell_tables.cells_of(cell_tables.wide_rows(100))
+    messages = [cell_tables.to_stream(batch) for batch in cell_tables.slices(cells, cells.nbytes // 4)]
+    for _ in range(2):
+        connected = echo.bulk_socket()
+        assert connected.exchange_all(messages) == len(messages) > 1
+        connected.close()
+
+
 def test_a_raw_scan_gives_every_cell(echo: Echo) -> None:
     assert echo.scan().equals(cell_tables.cells_of(cell_tables.wide_rows(_ROWS)))
 
