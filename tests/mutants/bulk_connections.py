@@ -12,28 +12,64 @@ ROOM = f"{CONNECTION}::test_an_idle_connection_makes_room_for_another_client"
 BULK_CONNECTIONS = [
     Mutant(
         "a batch is received before there is memory for it",
-        "BulkConnection._begin_large",
-        "        if self._incoming.begin_large(_memory):\n",
-        "        self._incoming.reader.begin_large(_memory)\n        if True:\n",
+        "BulkConnection._has_begun_large",
+        "return self._requests.has_room(work_bytes) and self._incoming.begin_large(_memory)",
+        "self._incoming.reader.begin_large(_memory)\n            return True",
         f"{CONNECTION}::test_a_large_batch_waits_for_memory",
     ),
     Mutant(
+        "batches that come slowly take the memory to work on one",
+        "BulkConnection._has_begun_large",
+        "self._requests.has_room(work_bytes) and ",
+        "",
+        f"{CONNECTION}::test_batches_that_come_slowly_leave_memory_to_work_on_one",
+    ),
+    Mutant(
+        "the wait for memory goes on when there was some",
+        "BulkConnection._begin_large",
+        "        if has_begun:\n            self._stop_waiting()\n",
+        "",
+        f"{CONNECTION}::test_memory_that_is_released_while_a_batch_begins_to_wait_is_used_and_the_connection_stays",
+    ),
+    Mutant(
+        "a connection keeps a batch that is done until it asks for the next one",
+        "BulkConnection._deliver",
+        "        self._wanted = None  # It would keep the batch for as long as BulkStreams asks for no other one.\n",
+        "",
+        f"{CONNECTION}::test_a_batch_that_is_done_and_not_answered_is_not_kept",
+    ),
+    Mutant(
+        "the error of a stream keeps the batches behind it",
+        "BulkConnection._serve",
+        "            failure.with_traceback(None)",
+        "            pass",
+        f"{CONNECTION}::test_a_batch_behind_a_bad_one_is_not_kept",
+    ),
+    Mutant(
+        "a client that is sending loses the end of a server that stops",
+        "BulkConnection._end_with",
+        "            self._close_when_quiet()\n",
+        "            self._transport.close()\n",
+        f"{CONNECTION}::test_a_client_that_is_sending_when_the_server_stops_gets_its_answers_and_the_end",
+    ),
+    Mutant(
         "a batch that has arrived is not counted until it is admitted",
-        "BulkConnection._give",
-        "        self._requests.add(len(body))\n        self._held_bytes.append(len(body))\n",
+        "BulkConnection._deliver",
+        "        self._requests.add(len(body) - self._incoming.pass_on())\n"
+        "        self._held_bytes.append(len(body))\n",
         "",
         f"{CONNECTION}::test_batches_that_have_arrived_are_counted_until_they_are_admitted",
     ),
     Mutant(
         "a batch stays counted where it was received",
         "BulkStreams._begin",
-        "        release()  # Nothing else runs on the loop until they are counted again.\n",
+        "        release()  # If another thread takes the bytes first, the batch waits.\n",
         "",
         f"{CONNECTION}::test_batches_are_answered_in_order_and_a_third_is_not_received_before",
     ),
     Mutant(
         "batches of a client that has left stay counted",
-        "BulkConnection.connection_lost",
+        "BulkConnection._drop_batches",
         "        while self._held_bytes:\n            self._release()\n",
         "",
         f"{CONNECTION}::test_batches_that_have_arrived_are_counted_until_they_are_admitted",
@@ -41,7 +77,8 @@ BULK_CONNECTIONS = [
     Mutant(
         "a batch waits for memory for ever",
         "BulkConnection._refuse",
-        "            self._wanted.set_exception(self._requests.refusal(self._incoming.reader.large_bytes))\n",
+        "            self._wanted.set_exception("
+        "self._requests.refusal(REQUEST_COST * self._incoming.reader.large_bytes))\n",
         "            pass\n",
         f"{CONNECTION}::test_a_batch_without_memory_in_time_ends_the_connection_with_an_error_to_repeat",
     ),
@@ -89,14 +126,14 @@ BULK_CONNECTIONS = [
     ),
     Mutant(
         "what came with the greeting is lost when another connection receives",
-        "BulkConnection._take",
+        "BulkConnection._deliver_or_receive",
         "            self._pause_reading()\n            incoming.hold()\n            return\n",
         "            self._pause_reading()\n            return\n",
         f"{CONNECTION}::test_what_comes_before_the_server_asks_for_a_batch_is_not_lost",
     ),
     Mutant(
         "a frame of another kind is taken for a batch",
-        "BulkConnection._take",
+        "BulkConnection._deliver_or_receive",
         "found[0] != BULK_BATCH",
         "False",
         f"{CONNECTION}::test_bad_input_ends_the_connection_after_the_answers",
@@ -121,8 +158,9 @@ BULK_CONNECTIONS = [
     Mutant(
         "a connection with an unanswered batch is kept",
         "DirectBulk.put",
-        "        self._unanswered_count += 1\n        with self._using():\n            self._send(parts)\n",
-        "        with self._using():\n            self._send(parts)\n",
+        "        self._unanswered_count += 1\n"
+        "        with self._using():\n            try:\n                self._send(parts)\n",
+        "        with self._using():\n            try:\n                self._send(parts)\n",
         f"{THREADS}::test_a_stream_with_an_unanswered_batch_or_bytes_behind_takes_its_connection_with_it",
         CLIENT,
     ),
@@ -135,6 +173,41 @@ BULK_CONNECTIONS = [
         "        if choice.may_open(began):\n            until = min(deadline, began + OPEN_S_MAX)\n            try:\n"
         "                opened = open_socket(",
         f"{LINKS}::test_one_stream_after_another_uses_one_connection",
+        CLIENT,
+    ),
+    Mutant(
+        "what came before a failed send is lost",
+        "DirectBulk.put",
+        "                self._send(parts)\n            except OSError as error:\n",
+        "                self._send(parts)\n            except ZeroDivisionError as error:\n",
+        f"{THREADS}::test_answers_and_an_end_that_came_before_a_failed_send_are_returned",
+        CLIENT,
+    ),
+    Mutant(
+        "a connection that the server has closed between two batches is a lost one",
+        "_answers",
+        "                if stream is not None and stream.has_received():\n                    if send.is_waiting:\n"
+        "                        break\n"
+        "                    stream.close()  # The server has closed it, because it was idle.\n"
+        "                    stream = None\n                if stream is None:\n                    stream = _opened(",
+        "                if stream is None:\n                    stream = _opened(",
+        f"{LINKS}::test_a_connection_that_the_server_closes_between_two_batches_is_replaced",
+        CLIENT,
+    ),
+    Mutant(
+        "batches that the server has not begun are in doubt",
+        "BulkSend.lost",
+        "was_sent=may_have_begun",
+        "was_sent=True",
+        f"{LINKS}::test_batches_without_an_answer_are_not_in_doubt_when_the_server_has_ended_the_stream",
+        CLIENT,
+    ),
+    Mutant(
+        "an empty part is sent for ever",
+        "_joined",
+        "            if len(piece):\n                short.append(piece)\n",
+        "            short.append(piece)\n",
+        f"{THREADS}::test_no_part_of_a_frame_is_empty",
         CLIENT,
     ),
     Mutant(

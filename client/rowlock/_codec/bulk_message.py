@@ -31,8 +31,8 @@ class _Pieces(io.IOBase):
         self.pieces.append(data)
 
 
-def bulk_message(message: region_pb2.BulkBatch, batch: pa.RecordBatch) -> tuple[list[MessagePiece], int]:
-    """Returns the parts of the serialized message, and how many Arrow bytes, uncompressed, are among them.
+def bulk_message(message: region_pb2.BulkBatch, batch: pa.RecordBatch) -> list[MessagePiece]:
+    """Returns the parts of the serialized message: all before the Arrow bytes, and the pieces of those, uncompressed.
 
     If the message has `rows`, the Arrow bytes are those of the rows. Sets their `uncompressed_bytes`.
     """
@@ -48,7 +48,7 @@ def bulk_message(message: region_pb2.BulkBatch, batch: pa.RecordBatch) -> tuple[
     else:
         message.uncompressed_bytes = batch.nbytes
         head = message.SerializeToString() + _CELLS_TAG + varint(arrow_bytes)
-    return [head, *sink.pieces], arrow_bytes
+    return [head, *sink.pieces]
 
 
 def _with_rows(head: bytes, rows: bytes, arrow_bytes: int) -> bytes:

@@ -36,12 +36,12 @@ class Whole:
 
 
 class Bulk:
-    """One batch to send. region, arrow_bytes, is_rows: where, how large and in which form it was last sent.
+    """One batch to send. region, message_bytes, is_rows: where, how large and in which form it was last sent.
 
     wholes: the batches that it is a part of and that are in doubt.
     """
 
-    __slots__ = ("age_ms", "arrow_bytes", "attempts", "batch", "is_rows", "portion", "region", "sequence", "wholes")
+    __slots__ = ("age_ms", "attempts", "batch", "is_rows", "message_bytes", "portion", "region", "sequence", "wholes")
 
     def __init__(self, batch: Piece, sequence: int, portion: Portion | None = None) -> None:
         self.batch = batch
@@ -49,7 +49,7 @@ class Bulk:
         self.wholes: tuple[Whole, ...] = ()
         self.portion = portion or Portion(batch.rows)
         self.region: Region | None = None
-        self.arrow_bytes = 0
+        self.message_bytes = 0
         self.is_rows = False
         self.age_ms = 0
         self.attempts: Attempts | None = None

@@ -187,7 +187,8 @@ class BulkSend:
             message.rows.nulls_delete = data.nulls_delete
             for family, qualifier in data.columns:
                 message.rows.columns.add(family=family, qualifier=qualifier)
-        pieces, bulk.arrow_bytes = bulk_message(message, data.batch if bulk.is_rows else data.cells())
+        pieces = bulk_message(message, data.batch if bulk.is_rows else data.cells())
+        bulk.message_bytes = sum(map(len, pieces))
         return pieces
 
     def answered(self, answer: region_pb2.BulkAnswer, now: float) -> Region:
@@ -211,10 +212,10 @@ class BulkSend:
         self._resume_if_drained()
         return bulk.region
 
-    def lost(self, error: RowlockError, now: float, *, was_begun: bool = True) -> None:
+    def lost(self, error: RowlockError, now: float, *, may_have_begun: bool = True) -> None:
         """Records that the stream ended or could not be opened. Batches in flight are in doubt and repeated if allowed.
 
-        was_begun: whether the server may have begun those batches; if not, they are not in doubt.
+        may_have_begun: whether the server may have begun those batches; if not, they are not in doubt.
 
         A message beyond the server's limit ends the stream for all its batches. The batch that is too large fails with
         that error; for the others it is a lost connection.
@@ -229,7 +230,7 @@ class BulkSend:
         for bulk in reversed(list(self._in_flight)):
             self._in_flight.pop()
             cause = _with_row(error, bulk) if bulk is too_large else collateral
-            self._judge(bulk, cause, now, was_sent=was_begun)
+            self._judge(bulk, cause, now, was_sent=may_have_begun)
         self._resume_if_drained()
 
     def finish(self) -> BulkResult:
@@ -266,8 +267,8 @@ class BulkSend:
 
     def _too_large(self, byte_count: int) -> Bulk | None:
         """Returns the largest batch in flight, if it exceeds byte_count. 0: the limit is unknown; returns None."""
-        largest = max(self._in_flight, key=lambda bulk: bulk.arrow_bytes, default=None)
-        return largest if largest is not None and 0 < byte_count < largest.arrow_bytes else None
+        largest = max(self._in_flight, key=lambda bulk: bulk.message_bytes, default=None)
+        return largest if largest is not None and 0 < byte_count < largest.message_bytes else None
 
     def _judge(self, bulk: Bulk, error: RowlockError, now: float, *, was_sent: bool) -> None:
         """Puts a failed batch back into the queue, or records its failure and ends the input."""
@@ -361,11 +362,11 @@ def _with_row(error: RowlockError, bulk: Bulk) -> RowlockError:
     what = f"row {row_text(row)}" if is_one else f"the batch that begins with row {row_text(row)}"
     advice = "send less at once: " + ("its cells in several parts" if is_one else "smaller batches")
     return LimitExceededError(
-        f"{what} takes {bulk.arrow_bytes} bytes as one message, more than request_bytes_max = {error.limit_value} of "
+        f"{what} takes {bulk.message_bytes} bytes as one message, more than request_bytes_max = {error.limit_value} of "
         f"the server at {server}; {advice}",
         limit=error.limit,
         limit_value=error.limit_value,
-        found=bulk.arrow_bytes,
+        found=bulk.message_bytes,
         row=row,
     )
 

@@ -31,12 +31,13 @@ def batch_frame(message: Sequence[MessagePiece], body_bytes_max: int, server: st
 
 
 def _joined(pieces: Iterable[MessagePiece]) -> list[memoryview]:
-    """Joins short parts that follow one another: Arrow writes some of a few bytes around each column."""
+    """Joins short parts that follow one another: Arrow writes some of a few bytes around each column. None is empty."""
     found: list[memoryview] = []
     short: list[MessagePiece] = []
     for piece in pieces:
         if len(piece) <= _SHORT_BYTES_MAX:
-            short.append(piece)
+            if len(piece):
+                short.append(piece)
             continue
         if short:
             found.append(memoryview(b"".join(short)))

@@ -21,7 +21,7 @@ class BulkStream:
     """A stream, opened by the constructor. For one thread."""
 
     # Whether the server has said that it had begun none of the batches without an answer.
-    was_ended = False
+    rest_is_not_begun = False
 
     def __init__(self, servers: Servers, region: Region, timeout_s: float) -> None:
         """timeout_s: how long the server may take to answer a batch."""
@@ -45,6 +45,10 @@ class BulkStream:
     def connects_to(self, region: Region) -> bool:
         """Returns whether the stream's server has the region: the same address and data folder."""
         return (region.server, region.data_folder_id) == (self._address, self._folder_id)
+
+    def has_received(self) -> bool:
+        """Whether an answer is known to have come."""
+        return False
 
     def put(self, message: Sequence[MessagePiece]) -> None:
         """Queues a BulkBatch message. Never blocks; the window of batches in flight bounds the queue."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import select
 import time
 from collections.abc import Sequence
@@ -11,11 +12,11 @@ from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.bulk_message import MessagePiece
 from rowlock._core.direct_bulk import ANSWER_BYTES_MAX, answer_of, batch_frame
-from rowlock._transport.direct_socket import widen
-from rowlock._transport.direct_stream import DirectStream
+from rowlock._transport.direct_socket import has_received, is_silent, widen
+from rowlock._transport.direct_stream import DirectStream, poll_ms
 from rowlock._transport.servers import Servers
 from rowlock._transport.stream_sockets import KeptSockets, StreamSocket
-from rowlock.errors import DeadlineError
+from rowlock.errors import DeadlineError, RowlockError
 from rowlock.schema import Region
 
 # The system takes at most this many parts at once.
@@ -23,7 +24,7 @@ _PARTS_MAX = 1024
 
 
 class DirectBulk(DirectStream):
-    """What BulkStream is by gRPC. The calling thread sends."""
+    """The direct counterpart of BulkStream. `put` sends in the calling thread, and may block."""
 
     _NAME = "stream of batches"
 
@@ -35,20 +36,29 @@ class DirectBulk(DirectStream):
         self._folder_id = region.data_folder_id
         self._timeout_s = timeout_s
         self._unanswered_count = 0
-        # Whether the server has ended the stream, after it has answered all batches that it had begun.
-        self.was_ended = False
+        # Whether the server has said that it had begun none of the batches without an answer.
+        self.rest_is_not_begun = False
         widen(self._socket)
 
     def connects_to(self, region: Region) -> bool:
         """Returns whether the stream's server has the region: the same address and data folder."""
         return (region.server, region.data_folder_id) == (self._address, self._folder_id)
 
+    def has_received(self) -> bool:
+        """Whether an answer has come, or the end of the stream: a server closes a connection that is idle for long."""
+        return self._frames.has_bytes or not is_silent(self._socket)
+
     def put(self, message: Sequence[MessagePiece]) -> None:
         """Sends a BulkBatch message. Blocks until the system takes it. Raises DeadlineError, LimitExceededError."""
         parts = batch_frame(message, self._opened.body_bytes_max, self._address)
         self._unanswered_count += 1
         with self._using():
-            self._send(parts)
+            try:
+                self._send(parts)
+            except OSError as error:
+                # An answer or an END that has come tells more than a lost connection: `take` returns it.
+                if isinstance(error, RowlockError) or not (self._frames.has_bytes or has_received(self._socket)):
+                    raise
 
     def _send(self, parts: list[memoryview]) -> None:
         writable = select.poll()
@@ -63,7 +73,7 @@ class DirectBulk(DirectStream):
                 remaining_s = give_up_at - time.monotonic()
                 if remaining_s <= 0:
                     raise DeadlineError(f"no batch was accepted within {self._timeout_s:g} s") from None
-                writable.poll(remaining_s * 1000)
+                writable.poll(poll_ms(remaining_s))
                 continue
             give_up_at = time.monotonic() + self._timeout_s
             while byte_count:
@@ -82,8 +92,8 @@ class DirectBulk(DirectStream):
             return DeadlineError(f"no answer to a batch came within {timeout_s:g} s")
 
         with self._using():
-            kind, body = self._next_frame(time.monotonic() + timeout_s, late, timeout_s + 1)
-            self.was_ended = kind == END
+            kind, body = self._next_frame(time.monotonic() + timeout_s, late, math.inf)
+            self.rest_is_not_begun = kind == END
             answer = answer_of(kind, body, self._target)
         self._unanswered_count -= 1
         return answer

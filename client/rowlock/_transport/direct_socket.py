@@ -74,6 +74,25 @@ def open_socket(
     return OpenSocket(connected, reader, body_bytes_max)
 
 
+def is_silent(connected: socket.socket) -> bool:
+    """Whether nothing waits to be received: no byte, no end of the connection, no error. It does not block."""
+    try:
+        connected.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def has_received(connected: socket.socket) -> bool:
+    """Whether bytes wait to be received. It does not block."""
+    try:
+        return bool(connected.recv(1, socket.MSG_PEEK))
+    except OSError:
+        return False
+
+
 def _remaining(deadline: float) -> float:
     remaining = deadline - time.monotonic()
     if remaining <= 0:

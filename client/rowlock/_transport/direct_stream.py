@@ -18,6 +18,14 @@ from rowlock._transport.stream_sockets import KeptSockets, StreamSocket
 from rowlock.errors import RowlockError, ServerUnavailableError
 from rowlock.schema import Region
 
+# The system's limit is 24 days, and timeouts may be longer. Who waits in vain looks at the clock and waits again.
+_POLL_S_MAX = 3600.0
+
+
+def poll_ms(seconds: float) -> float:
+    """Returns the timeout for one wait by `poll`, in milliseconds."""
+    return min(seconds, _POLL_S_MAX) * 1000
+
 
 class DirectStream:
     """For one thread; any thread may cancel it."""
@@ -93,7 +101,7 @@ class DirectStream:
                     raise late() from None
                 if now >= silent_until:
                     raise self._lost("the server is silent") from None
-                self._poll.poll((min(deadline, silent_until) - now) * 1000)
+                self._poll.poll(poll_ms(min(deadline, silent_until) - now))
                 continue
             if not count:
                 raise self._lost("the server closed it")

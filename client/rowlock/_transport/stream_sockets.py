@@ -1,8 +1,7 @@
-"""Connections for scans and for bulk batches, and those that are kept for the next ones; of both faces, nothing waits.
+"""Sockets for scans and bulk batches, and those kept for later ones. Used by both faces; nothing here blocks.
 
-A connection is kept when all rows of its scan have come, or the answers to all of its batches. It is used again when
-the end of the scan has come, too, and nothing after it, as the end of the connection. A server closes one that nobody
-uses for a minute, so clients do so earlier.
+A connection is kept after the last row of a scan, or the last answer to a batch. It is used again only if the end of
+the scan has come and nothing after it. A server closes one that nobody uses for a minute, so clients do so earlier.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from rowlock_proto.direct_frames import SCAN_END
 
 from rowlock._core.direct import Announcement, Purpose
 from rowlock._core.direct_choice import StreamChoice
-from rowlock._transport.direct_socket import OpenSocket
+from rowlock._transport.direct_socket import OpenSocket, is_silent
 
 KEPT_COUNT_MAX = 4
 KEPT_S_MAX = 30.0
 
 
 class KeptSocketLostError(Exception):
-    """A kept connection was lost before anything had come on it: begin the scan again on another one."""
+    """A kept connection was lost before anything had come on it: begin again on another one."""
 
 
 class StreamSocket:
@@ -48,12 +47,9 @@ class StreamSocket:
         try:
             if self.is_ending and not self._has_ended():
                 return False
-            self.socket.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return not self.is_ending
         except OSError:
             return False
-        return False
+        return is_silent(self.socket)
 
     def _has_ended(self) -> bool:
         reader = self.reader

@@ -5,7 +5,8 @@
 2. At most two batches of a stream are unanswered; the third is read when the first is answered.
 3. A received batch waits, undecoded, until there is memory to arrange it and to hold it in the memstores. The stream is
    not read meanwhile, so the client waits too. If there is no memory in time, or not even for the waiting bytes, the
-   batch is refused with a retryable error. A stream that counts what it has received passes the count on here.
+   batch is refused with a retryable error. A caller may have counted a batch already: `release` ends that, and
+   the count here begins.
 4. A refused batch is answered with its error, and the stream continues. Bytes that are not a batch end it.
 5. A batch that has begun is completed, even if its client has disconnected.
 """
@@ -90,7 +91,7 @@ class BulkStreams:
     ) -> None:
         """Reads batches until `read` returns None, and writes an answer for each.
 
-        release: called once for each batch, in order: the caller need not count its bytes any more. Raises
+        release: called once for each batch, in order, just before the batch is counted here. Raises
         InvalidRequestError for bytes that are not a batch, and errors of `read`, after it has written the earlier
         answers.
         """
@@ -156,7 +157,7 @@ class BulkStreams:
         began = self._clock.monotonic()
         answered: asyncio.Future[bytes] = self._loop.create_future()
         byte_count = REQUEST_COST * len(data)
-        release()  # Nothing else runs on the loop until they are counted again.
+        release()  # If another thread takes the bytes first, the batch waits.
         try:
             await self._admission.admit(byte_count, len(data))
         except RegionServerError as refusal:

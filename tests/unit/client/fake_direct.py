@@ -67,6 +67,8 @@ class FakeDirect:
         self._lock = threading.Lock()
         # Guarded by self._lock:
         self._connections: list[socket.socket] = []
+        self._for_bulk: list[socket.socket] = []
+        self.bulk_answer_count = 0
         self.accepted_count = 0
         self.pings: list[bytes] = []
         # While it is not set, nothing is read.
@@ -103,6 +105,14 @@ class FakeDirect:
         """Ends the connections that there are."""
         with self._lock:
             connections = list(self._connections)
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def end_of_bulk(self) -> None:
+        """Ends the connections for bulk batches, after the answers that they have."""
+        with self._lock:
+            connections = list(self._for_bulk)
         for connection in connections:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
@@ -148,6 +158,9 @@ class FakeDirect:
     def _take(self, connection: socket.socket, kind: int, body: Body) -> bool:
         if kind == HELLO:
             hello = direct_pb2.DirectHello.FromString(bytes(body))
+            if hello.bulk:
+                with self._lock:
+                    self._for_bulk.append(connection)
             welcome = (self.welcome_for_streams if hello.scans or hello.bulk else None) or self._welcome
             connection.sendall(PREAMBLE + frame(HELLO, welcome().SerializeToString()))
             return True
@@ -161,6 +174,8 @@ class FakeDirect:
                 return False
             if answer is not None:
                 connection.sendall(frame(BULK_ANSWER, answer.SerializeToString()))
+                with self._lock:
+                    self.bulk_answer_count += 1
             return goes_on
         if kind == PING:
             with self._lock:

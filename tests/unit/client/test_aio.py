@@ -150,6 +150,7 @@ def test_put_arrow_to_a_server_that_accepts_no_batch_ends_in_time(
         monkeypatch.setattr(call, "write", never)
         return call
 
+    fake_server.direct_protocol = 2  # Batches go by gRPC.
     opened = bulk_stream.open_call
     monkeypatch.setattr(bulk_stream, "open_call", open_call)
 

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 
 import pyarrow as pa
 import pytest
+from rowlock._core.direct_bulk import batch_frame
 from rowlock._transport import direct_socket
 from rowlock._transport.direct_bulk import DirectBulk
 from rowlock._transport.servers import Servers
@@ -105,13 +106,34 @@ def test_batches_are_sent_and_answers_come_in_order_and_in_any_pieces(server: Sc
     assert [stream.take().cell_count for _ in range(3)] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("sizes", [[5_000_000], [1] * 3000, [100, 20_000, 7, 0, 3, 2_000_000, 5]])
+@pytest.mark.parametrize("sizes", [[5_000_000], [1] * 3000, [100, 20_000, 7, 0, 3, 2_000_000, 5], [20_000, 0]])
 def test_a_large_batch_is_sent_whole_through_a_small_socket(narrow: ScanServer, sizes: list[int]) -> None:
     parts = [bytes((number % 251,)) * size for number, size in enumerate(sizes)]
     sending = InThread(lambda: stream_to(narrow).put([pa.py_buffer(part) for part in parts]), "writable.poll(")
     expected = frame(BULK_BATCH, b"".join(parts))
     assert received(narrow, len(expected)) == expected
     sending.result()
+
+
+@pytest.mark.parametrize("sizes", [[], [0], [20_000, 0], [0, 20_000], [0, 20_000, 0, 0, 30_000, 5, 0]])
+def test_no_part_of_a_frame_is_empty(sizes: list[int]) -> None:
+    parts = batch_frame([bytes(size) for size in sizes], BODY_BYTES_MAX, "server")
+    assert all(map(len, parts)), "it would be sent for ever"
+    assert b"".join(parts) == frame(BULK_BATCH, bytes(sum(sizes)))
+
+
+@pytest.mark.parametrize("call", ["put", "take"])
+def test_a_timeout_may_be_longer_than_the_system_waits(narrow: ScanServer, call: str) -> None:
+    stream = stream_to(narrow, 1e9)
+    waiting = (
+        InThread(lambda: stream.put([bytes(5_000_000)]), "writable.poll(")
+        if call == "put"
+        else InThread(stream.take, "self._poll.poll(")
+    )
+    assert waiting.thread.is_alive()
+    stream.cancel(ClosedError("closed"))
+    with pytest.raises(ClosedError):
+        waiting.result()
 
 
 def test_a_batch_that_is_too_large_is_not_sent_and_the_stream_goes_on(server: ScanServer) -> None:
@@ -165,6 +187,33 @@ def test_a_server_that_leaves_is_lost_while_the_client_sends_and_while_it_receiv
     with pytest.raises(ServerUnavailableError, match="the server closed it"):
         stream.take()
     assert stream._servers.catalog_address == "second:1"
+
+
+def test_answers_and_an_end_that_came_before_a_failed_send_are_returned(narrow: ScanServer) -> None:
+    stream = stream_to(narrow)
+    stream.put([b"x"])
+    narrow.socket.sendall(answer_frame(1) + frame(END, BUSY))
+    sending = InThread(lambda: stream.put([bytes(5_000_000)]), "writable.poll(")
+    narrow.socket.close()  # With unread bytes.
+    sending.result()
+    assert stream.take().cell_count == 1
+    assert not stream.rest_is_not_begun
+    with pytest.raises(RegionTooBusyError):
+        stream.take()
+    assert stream.rest_is_not_begun
+
+
+def test_an_answer_or_an_end_that_has_come_is_noticed(server: ScanServer) -> None:
+    stream = stream_to(server)
+    assert not stream.has_received()
+    server.socket.sendall(answer_frame(1) * 2)
+    assert stream.has_received()
+    stream.take()
+    assert stream.has_received()
+    stream.take()
+    assert not stream.has_received()
+    server.socket.close()
+    assert stream.has_received()
 
 
 def test_a_stream_whose_batches_are_answered_leaves_its_connection_to_the_next_one(server: ScanServer) -> None:

@@ -9,12 +9,19 @@ import pyarrow as pa
 import pytest
 from rowlock.aio._transport.direct_bulk import DirectBulk
 from rowlock.aio._transport.servers import Servers
-from rowlock.errors import ClosedError, DeadlineError, LimitExceededError, RowlockError, ServerUnavailableError
-from rowlock_proto.direct_frames import BULK_BATCH, frame
+from rowlock.errors import (
+    ClosedError,
+    DeadlineError,
+    LimitExceededError,
+    RegionTooBusyError,
+    RowlockError,
+    ServerUnavailableError,
+)
+from rowlock_proto.direct_frames import BULK_BATCH, END, frame
 
 from tests.unit.client.direct_server import BODY_BYTES_MAX, LONG_S
 from tests.unit.client.scan_server import REGION, ScanServer
-from tests.unit.client.test_direct_bulk import GARBAGE, answer_frame, narrow, received
+from tests.unit.client.test_direct_bulk import BUSY, GARBAGE, answer_frame, narrow, received
 
 __all__ = ["narrow"]
 
@@ -94,6 +101,39 @@ def test_an_end_or_a_frame_that_makes_no_sense_raises_its_error(
             await stream.take()
         stream.close()
         assert server.kept._kept == []
+
+    asyncio.run(run())
+
+
+def test_answers_and_an_end_that_came_before_a_failed_send_are_returned(narrow: ScanServer) -> None:
+    async def run() -> None:
+        stream = stream_to(narrow)
+        await stream.put([b"x"])
+        narrow.socket.sendall(answer_frame(1) + frame(END, BUSY))
+        sending = asyncio.create_task(stream.put([bytes(5_000_000)]))
+        await asyncio.sleep(0.01)
+        narrow.socket.close()  # With unread bytes.
+        await sending
+        assert (await stream.take()).cell_count == 1
+        with pytest.raises(RegionTooBusyError):
+            await stream.take()
+        assert stream.rest_is_not_begun
+        stream.cancel()
+
+    asyncio.run(run())
+
+
+def test_a_server_that_takes_a_batch_slowly_is_not_given_up(narrow: ScanServer) -> None:
+    async def run() -> None:
+        stream = stream_to(narrow, 0.4)
+        body = bytes(3 << 20)
+        sending = asyncio.create_task(stream.put([body]))
+        for _ in range(3):
+            await asyncio.sleep(0.2)  # Together longer than the timeout.
+            await asyncio.to_thread(received, narrow, 1 << 20)
+        await asyncio.to_thread(received, narrow, 5)
+        await sending
+        stream.cancel()
 
     asyncio.run(run())
 

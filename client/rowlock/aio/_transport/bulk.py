@@ -94,6 +94,11 @@ async def _answers(servers: Servers, send: BulkSend) -> AsyncGenerator[None]:
                 deadline = time.monotonic() + send.timeout_s
                 region = await servers.region_of(send.table, bulk.first_row, deadline)
                 takes_rows = await servers.takes_rows_at(region, deadline)
+                if stream is not None and stream.has_received():
+                    if send.is_waiting:
+                        break
+                    stream.close()  # The server has closed it, because it was idle.
+                    stream = None
                 if stream is None:
                     stream = await _opened(servers, region, send.timeout_s, deadline)
                 elif not stream.connects_to(region):
@@ -110,7 +115,7 @@ async def _answers(servers: Servers, send: BulkSend) -> AsyncGenerator[None]:
                 servers.protocols.pop(answering.server, None)
             yield
     except RowlockError as error:
-        send.lost(error, time.monotonic(), was_begun=stream is None or not stream.was_ended)
+        send.lost(error, time.monotonic(), may_have_begun=stream is None or not stream.rest_is_not_begun)
     finally:
         if stream is not None:
             stream.close()
@@ -127,8 +132,9 @@ async def _opened(servers: Servers, region: Region, timeout_s: float, deadline: 
     except ServerUnavailableError as error:
         raise servers.error_at(error, region.server) from None
     if opened is None:
+        by_grpc = BulkStream(servers, region, timeout_s)
         link.bulk.grpc_count += 1
-        return BulkStream(servers, region, timeout_s)
+        return by_grpc
     stream = DirectBulk(servers, region, opened, link.bulk.kept, timeout_s)
     link.enter(stream, link.bulk)
     return stream

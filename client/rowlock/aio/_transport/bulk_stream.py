@@ -25,7 +25,7 @@ class BulkStream:
     """A stream, opened by the constructor. For one task."""
 
     # Whether the server has said that it had begun none of the batches without an answer.
-    was_ended = False
+    rest_is_not_begun = False
 
     def __init__(self, servers: Servers, region: Region, timeout_s: float) -> None:
         """timeout_s: how long the server may take to accept a batch, and to answer one."""
@@ -38,6 +38,10 @@ class BulkStream:
     def connects_to(self, region: Region) -> bool:
         """Returns whether the stream's server has the region: the same address and data folder."""
         return (region.server, region.data_folder_id) == (self._address, self._folder_id)
+
+    def has_received(self) -> bool:
+        """Whether an answer is known to have come."""
+        return False
 
     async def put(self, message: Sequence[MessagePiece]) -> None:
         """Sends a BulkBatch message and waits until the server accepts it. Raises DeadlineError after the timeout."""

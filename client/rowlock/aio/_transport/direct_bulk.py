@@ -10,34 +10,41 @@ from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.bulk_message import MessagePiece
 from rowlock._core.direct_bulk import ANSWER_BYTES_MAX, answer_of, batch_frame
-from rowlock._transport.direct_socket import widen
+from rowlock._transport.direct_socket import has_received, is_silent, widen
 from rowlock._transport.stream_sockets import KeptSockets, StreamSocket
 from rowlock.aio._transport.direct_stream import DirectStream
 from rowlock.aio._transport.servers import Servers
 from rowlock.errors import DeadlineError, RowlockError
 from rowlock.schema import Region
 
+# What may take as long as the timeout.
+_SENT_BYTES_MAX = 1 << 20
+
 
 class DirectBulk(DirectStream):
-    """What BulkStream is by gRPC."""
+    """The direct counterpart of BulkStream."""
 
     _NAME = "stream of batches"
 
     def __init__(
         self, servers: Servers, region: Region, opened: StreamSocket, kept: KeptSockets, timeout_s: float
     ) -> None:
-        """timeout_s: how long the server may take to accept a batch, and to answer one."""
+        """timeout_s: how long the server may take nothing of a batch, and how long to answer one."""
         super().__init__(servers, region, opened, kept, ANSWER_BYTES_MAX)
         self._folder_id = region.data_folder_id
         self._timeout_s = timeout_s
         self._unanswered_count = 0
-        # Whether the server has ended the stream, after it has answered all batches that it had begun.
-        self.was_ended = False
+        # Whether the server has said that it had begun none of the batches without an answer.
+        self.rest_is_not_begun = False
         widen(self._socket)
 
     def connects_to(self, region: Region) -> bool:
         """Returns whether the stream's server has the region: the same address and data folder."""
         return (region.server, region.data_folder_id) == (self._address, self._folder_id)
+
+    def has_received(self) -> bool:
+        """Whether an answer has come, or the end of the stream: a server closes a connection that is idle for long."""
+        return self._frames.has_bytes or not is_silent(self._socket)
 
     async def put(self, message: Sequence[MessagePiece]) -> None:
         """Sends a BulkBatch message, and waits until the system takes it. Raises DeadlineError, LimitExceededError."""
@@ -45,11 +52,22 @@ class DirectBulk(DirectStream):
         self._unanswered_count += 1
         with self._using():
             try:
-                async with asyncio.timeout(self._timeout_s):
-                    for part in parts:
-                        await self._loop.sock_sendall(self._socket, part)
-            except TimeoutError:
-                raise DeadlineError(f"no batch was accepted within {self._timeout_s:g} s") from None
+                await self._send(parts)
+            except OSError as error:
+                # An answer or an END that has come tells more than a lost connection: `take` returns it.
+                if isinstance(error, RowlockError) or not (self._frames.has_bytes or has_received(self._socket)):
+                    raise
+
+    async def _send(self, parts: Sequence[memoryview]) -> None:
+        for part in parts:
+            for at in range(0, len(part), _SENT_BYTES_MAX):
+                try:
+                    async with asyncio.timeout(self._timeout_s) as limit:
+                        await self._loop.sock_sendall(self._socket, part[at : at + _SENT_BYTES_MAX])
+                except TimeoutError:
+                    if not limit.expired():
+                        raise  # The system has given the connection up.
+                    raise DeadlineError(f"no batch was accepted within {self._timeout_s:g} s") from None
 
     async def take(self) -> region_pb2.BulkAnswer:
         """Returns the next answer. Raises DeadlineError after the timeout, or the error of the stream."""
@@ -61,7 +79,7 @@ class DirectBulk(DirectStream):
                 if isinstance(error, RowlockError):
                     raise
                 raise DeadlineError(f"no answer to a batch came within {self._timeout_s:g} s") from None
-            self.was_ended = kind == END
+            self.rest_is_not_begun = kind == END
             answer = answer_of(kind, body, self._target)
         self._unanswered_count -= 1
         return answer

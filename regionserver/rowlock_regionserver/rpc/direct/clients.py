@@ -1,8 +1,8 @@
 """The clients of the direct port: bounds their number, and finds those that are silent where they must not be.
 
 A client that has not greeted may be anything, so few of those are held, and each has ten seconds. Beyond that number
-the oldest is dropped. When as many have greeted as may, one that is only kept for later makes room. A client that has
-greeted may be idle for as long as it likes, but not on a connection for scans or bulk batches. TCP's own keepalive
+the oldest is dropped. When `connections_max` have greeted, one that is only kept for later makes room. A client that
+has greeted may be idle for as long as it likes, but not on a connection for scans or bulk batches. TCP's own keepalive
 finds its machine gone; on a Unix socket the system reports the end of a process.
 
 Every few seconds all connections are looked at. A connection is dropped if it does not greet, if it began a frame and
@@ -24,6 +24,8 @@ from rowlock_regionserver.errors import RegionServerError, RegionTooBusyError, S
 # How many connections may be open without a greeting.
 GREETING_COUNT_MAX = 128
 _SWEEP_SECONDS = 2.0
+# How long a connection for scans or bulk batches may be without one. Clients drop theirs earlier.
+IDLE_SECONDS_MAX = 60.0
 # How long a client may read nothing of what waits for it.
 UNREAD_SECONDS_MAX = 60.0
 # How long a client may take to close its side after the server has ended the connection.
@@ -75,7 +77,7 @@ class DirectClients:
         self._when_count_changed = when_count_changed
         self._greeting: OrderedDict[SweptConnection, None] = OrderedDict()
         self._open: dict[SweptConnection, None] = {}
-        # Those of _open that are for scans or bulk batches, and what makes them room for another connection.
+        # Those of _open that are for scans or bulk batches, with what closes one to make room.
         self._yielding: dict[SweptConnection, Callable[[], bool]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._is_stopping = False

@@ -263,6 +263,11 @@ class Incoming:
                 return f"only {reader.bytes_received} bytes of a frame came in {seconds:.0f} s"
         return ""
 
+    def pass_on(self) -> int:
+        """Returns how many bytes the ledger counts for what was received. From here on the caller counts them."""
+        byte_count, self._holding.byte_count = self._holding.byte_count, 0
+        return byte_count
+
     def read_on(self) -> None:
         """Restarts the time for a frame that has begun, because nothing was received meanwhile."""
         self._frame_since = self._monotonic()

@@ -22,14 +22,11 @@ from rowlock_proto.direct_frames import END, PREAMBLE, SCAN, SCAN_BATCH, SCAN_BO
 from rowlock_regionserver.engine.encoded_message import EncodedMessage
 from rowlock_regionserver.engine.scans import BatchSender
 from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, StoppingError
-from rowlock_regionserver.rpc.direct.clients import ENDED_SECONDS_MAX, UNREAD_SECONDS_MAX, Unread
+from rowlock_regionserver.rpc.direct.clients import ENDED_SECONDS_MAX, IDLE_SECONDS_MAX, UNREAD_SECONDS_MAX, Unread
 from rowlock_regionserver.rpc.direct.frame_sender import FrameSender
 from rowlock_regionserver.rpc.direct.incoming import Incoming
 from rowlock_regionserver.rpc.direct.service import DirectService
 from rowlock_regionserver.rpc.messages.failures import error_message
-
-# How long a connection may be without a scan. Clients drop theirs earlier.
-IDLE_SECONDS_MAX = 60.0
 
 
 class _State(enum.Enum):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
@@ -16,6 +17,7 @@ from tests.unit.client.fake_direct import FakeDirect
 from tests.unit.client.fake_errors import Mishap, error
 from tests.unit.client.fake_server import FakeServer
 from tests.unit.client.test_bulk import MAPPING, keys_of, rows
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -99,6 +101,23 @@ def test_a_kept_connection_that_the_server_has_closed_is_not_used(
     assert len(fake_server.bulks) == 2
 
 
+def test_a_connection_that_the_server_closes_between_two_batches_is_replaced(
+    db: rowlock.Client, fake_server: FakeServer
+) -> None:
+    direct = direct_of(fake_server)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for number in range(3):
+            yield rows(f"{number}")
+            wait_until(lambda count=number + 1: direct.bulk_answer_count == count)  # type: ignore[misc]
+            direct.end_of_bulk()
+
+    assert db.table("t").put_arrow(batches(), MAPPING).row_count == 3
+    [connection] = db.statistics().connections
+    assert (connection.direct_bulk_streams, connection.grpc_bulk_streams) == (3, 0)
+    assert [(message.sequence, message.age_ms) for message in fake_server.bulks] == [(1, 0), (2, 0), (3, 0)]
+
+
 def test_an_earlier_server_gets_batches_by_grpc_and_scans_directly(
     db: rowlock.Client, servers: Servers, fake_server: FakeServer
 ) -> None:
@@ -132,9 +151,11 @@ def test_a_client_that_only_sends_batches_finds_a_restarted_server(db: rowlock.C
     fake_server.run_id = "second run"
     fake_server.open_direct()
     written(db, "b")  # An event loop notices the lost connection only now.
-    connection = written(db, "c")
-    assert connection.direct_bulk_streams + connection.grpc_bulk_streams >= 3
-    assert (connection.direct_bulk_streams >= 2, connection.opened) == (True, 2)
+    before = written(db, "c")
+    after = written(db, "d")
+    assert after.opened == 2
+    assert after.direct_bulk_streams == before.direct_bulk_streams + 1
+    assert [key for message in fake_server.bulks for key in keys_of(message)] == [b"a", b"b", b"c", b"d"]
 
 
 def test_a_batch_that_is_too_large_for_the_server_is_not_sent_and_the_others_are(

@@ -27,8 +27,7 @@ from rowlock_regionserver.clock import ManualClock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.encoded_message import MessageParts, joined
 from rowlock_regionserver.rpc.direct import frame_sender
-from rowlock_regionserver.rpc.direct.clients import ENDED_SECONDS_MAX, UNREAD_SECONDS_MAX
-from rowlock_regionserver.rpc.direct.scan_connection import IDLE_SECONDS_MAX
+from rowlock_regionserver.rpc.direct.clients import ENDED_SECONDS_MAX, IDLE_SECONDS_MAX, UNREAD_SECONDS_MAX
 
 from tests.unit.engine.fakes import FakeRegion
 from tests.unit.engine.loops import until
