@@ -17,8 +17,8 @@ class ConnectionStatistics:
     request are not among them. scan_reason: why scans went by gRPC although `direct` was open; empty: they didn't.
     scan_connections: how many connections were opened for direct scans, which use those of earlier ones if they can.
 
-    direct_bulk_streams, grpc_bulk_streams, bulk_reason, bulk_connections: the same for streams of bulk batches;
-    `put_arrow` has one stream for the batches that go to one server one after another.
+    direct_bulk_streams, grpc_bulk_streams, bulk_reason, bulk_connections: the corresponding counts for streams of bulk batches.
+    `put_arrow` opens a new stream when the next batch goes to another server, and after a failure.
     """
 
     server: str
@@ -39,6 +39,6 @@ class ConnectionStatistics:
 
 @dataclass(frozen=True, slots=True)
 class ClientStatistics:
-    """A client at a moment. connections: one for each server to which it has sent any of them."""
+    """A client at a moment. connections: one for each server that it has used."""
 
     connections: tuple[ConnectionStatistics, ...]

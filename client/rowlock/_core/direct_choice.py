@@ -5,7 +5,7 @@
    and another port. If it fails with what the server has just said, calls go by gRPC, and the reason is kept.
 3. A failed attempt is repeated after a hundred times its duration, a second at least, ten minutes at most, and twice as
    long after each further failure. So a port that swallows packets costs calls one hundredth of their time.
-4. Each scan, and each stream of bulk batches, has a connection of its own, opened where that for point operations is.
+4. Each scan and each stream of bulk batches has a connection of its own, to where that for point operations goes.
    If that fails, for instance because the server has too many, they go by gRPC for a while, or until a connection for
    point operations was opened again.
 5. When a connection of either kind was lost, an attempt is due at once, and the server is asked again if it fails.
