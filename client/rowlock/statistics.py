@@ -17,8 +17,8 @@ class ConnectionStatistics:
     request are not among them. scan_reason: why scans went by gRPC although `direct` was open; empty: they didn't.
     scan_connections: how many connections were opened for direct scans, which use those of earlier ones if they can.
 
-    direct_bulk_streams, grpc_bulk_streams, bulk_reason, bulk_connections: the corresponding counts for streams of bulk batches.
-    `put_arrow` opens a new stream when the next batch goes to another server, and after a failure.
+    direct_bulk_streams, grpc_bulk_streams, bulk_reason, bulk_connections: the corresponding counts for streams of bulk
+    batches. `put_arrow` opens a new stream when the next batch goes to another server, and after a failure.
     """
 
     server: str

@@ -307,9 +307,9 @@ class Server:
             regions = RegionService(region_server, engine, calls, self._config)
             self._engine, self._region_service, self._direct = engine, regions, direct_port
             ids = folder.folder_id, region_server.incarnation_id
-            turn, drop_log = Turn(engine.points, lambda: selector.ready_count), DropLog(self._clock)
-            serving = regions.serve_scan, regions.serve_bulk
-            direct_port.start(DirectService(engine.points, turn, ledger, clients, drop_log, *ids, *serving))
+            turn, drops = Turn(engine.points, lambda: selector.ready_count), DropLog(self._clock)
+            direct = DirectService(engine.points, turn, ledger, clients, drops, *ids, regions.serve_scan, regions.bulk)
+            direct_port.start(direct)
             catalog = CatalogService(
                 region_server,
                 workers,

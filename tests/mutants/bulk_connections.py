@@ -13,16 +13,23 @@ BULK_CONNECTIONS = [
     Mutant(
         "a batch is received before there is memory for it",
         "BulkConnection._has_begun_large",
-        "return self._requests.has_room(work_bytes) and self._incoming.begin_large(_memory)",
+        "return may_receive and self._incoming.begin_large(_memory)",
         "self._incoming.reader.begin_large(_memory)\n            return True",
         f"{CONNECTION}::test_a_large_batch_waits_for_memory",
     ),
     Mutant(
         "batches that come slowly take the memory to work on one",
-        "BulkConnection._has_begun_large",
-        "self._requests.has_room(work_bytes) and ",
+        "BulkAdmission.may_receive",
+        " and self._ledger.requests.has_room(work_bytes)",
         "",
         f"{CONNECTION}::test_batches_that_come_slowly_leave_memory_to_work_on_one",
+    ),
+    Mutant(
+        "batches are received while others wait for admission",
+        "BulkAdmission.may_receive",
+        "not self._waiting_bytes and ",
+        "",
+        f"{CONNECTION}::test_no_large_batch_is_received_while_another_one_waits_for_admission",
     ),
     Mutant(
         "the wait for memory goes on when there was some",

@@ -24,6 +24,14 @@ class BulkAdmission:
         self._is_stopping = True
         self._ledger.wake()
 
+    def may_receive(self, work_bytes: int) -> bool:
+        """Whether a batch that takes so much memory may be received.
+
+        Not while others wait here, nor without memory to work on it: batches that were received could fill the account
+        for whose memory they wait.
+        """
+        return not self._waiting_bytes and self._ledger.requests.has_room(work_bytes)
+
     async def admit(self, work_bytes: int, batch_bytes: int) -> None:
         """Waits until there is memory, and reserves `work_bytes` for the batch, `batch_bytes` of them while it waits.
 

@@ -48,10 +48,6 @@ def _no_staging(session: SessionRef, region_id: int, batch: BulkBatch, request: 
     raise InvalidRequestError("bulk writes are not served here")
 
 
-def _release_nothing() -> None:
-    pass
-
-
 class BulkStreams:
     """Applies the bulk batches of all streams. Used on the event loop, except where a method says otherwise."""
 
@@ -82,12 +78,16 @@ class BulkStreams:
             self._stopping.set_result(None)
         self._admission.stop()
 
+    def may_receive(self, byte_count: int) -> bool:
+        """Whether a batch of this size may be received now, by a stream that counts it; else later."""
+        return self._admission.may_receive(REQUEST_COST * byte_count)
+
     async def serve(
         self,
         codec: BulkCodec,
         read: Callable[[], Coroutine[None, None, BatchBytes | None]],
         write: Callable[[bytes], Coroutine[None, None, None]],
-        release: Callable[[], None] = _release_nothing,
+        release: Callable[[], None],
     ) -> None:
         """Reads batches until `read` returns None, and writes an answer for each.
 

@@ -57,7 +57,7 @@ class Stream:
         self.answers: list[BulkAnswer] = []
         self._arrived = asyncio.Event()
         codec = codec or BulkMessages(config.request_bytes_max)
-        self.serving = asyncio.create_task(self.streams.serve(codec, self._sent.get, self._write))
+        self.serving = asyncio.create_task(self.streams.serve(codec, self._sent.get, self._write, lambda: None))
 
     async def _write(self, data: bytes) -> None:
         self.answers.append(BulkAnswer.FromString(data))

@@ -117,7 +117,7 @@ class BulkConnection(asyncio.BufferedProtocol):
     async def _serve(self) -> None:
         failure: Exception | None = None
         try:
-            await self._service.serve_bulk(self._read, self._write, self._release)
+            await self._service.bulk.serve(self._read, self._write, self._release)
         except Exception as error:
             failure = error
         if self._state is _State.OPEN and failure is not None:
@@ -181,10 +181,9 @@ class BulkConnection(asyncio.BufferedProtocol):
         return has_begun
 
     def _has_begun_large(self) -> bool:
-        # There must be memory to work on it, too: else batches that wait for admission could fill the account.
-        work_bytes = REQUEST_COST * self._incoming.reader.large_bytes
+        may_receive = self._service.bulk.may_receive(self._incoming.reader.large_bytes)
         try:
-            return self._requests.has_room(work_bytes) and self._incoming.begin_large(_memory)
+            return may_receive and self._incoming.begin_large(_memory)
         except MemoryError:
             return False
 

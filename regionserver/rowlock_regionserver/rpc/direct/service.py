@@ -33,22 +33,26 @@ SMALL_MESSAGE_BYTES_MAX = 16 * KIB
 ServeScan = Callable[[bytes, str, BatchSender], Coroutine[None, None, None]]
 
 
-class ServeBulk(Protocol):
-    """Serves a stream of bulk batches: BulkStreams.serve."""
+class BulkService(Protocol):
+    """Serves streams of bulk batches: BulkCalls."""
 
-    def __call__(
+    def may_receive(self, byte_count: int) -> bool:
+        """Whether a batch of this size may be received now, by a caller that counts it; else later."""
+
+    def serve(
         self,
         read: Callable[[], Coroutine[None, None, BatchBytes | None]],
         write: Callable[[bytes], Coroutine[None, None, None]],
         release: Callable[[], None],
-    ) -> Coroutine[None, None, None]: ...
+    ) -> Coroutine[None, None, None]:
+        """Serves one stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class DirectService:
     """Shared by the connections of one server. Used on the event loop.
 
-    serve_scan: serves the scan of an encoded ScanRequest; see ScanCalls. serve_bulk: serves a stream of bulk batches.
+    serve_scan: serves the scan of an encoded ScanRequest; see ScanCalls. bulk: serves bulk batches.
     scratch: receives the bytes of all connections, one after the other.
     parsed: those who keep a parsed message, because not all of its requests have begun.
     """
@@ -61,7 +65,7 @@ class DirectService:
     data_folder_id: str
     incarnation_id: str
     serve_scan: ServeScan
-    serve_bulk: ServeBulk
+    bulk: BulkService
     scratch: memoryview = field(default_factory=lambda: memoryview(bytearray(_SCRATCH_BYTES)))
     parsed: set[object] = field(default_factory=set)
 

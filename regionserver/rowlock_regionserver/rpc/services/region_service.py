@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 from rowlock_proto.v1 import region_pb2
@@ -19,10 +18,10 @@ from rowlock_regionserver.ledger import Account
 from rowlock_regionserver.memory_plan import ANSWER_COST
 from rowlock_regionserver.operations import ScanPlan
 from rowlock_regionserver.rpc.grpc.calls import Calls, Context, Method
-from rowlock_regionserver.rpc.messages.bulk_batches import BulkMessages
 from rowlock_regionserver.rpc.messages.failures import end_call, parsed
 from rowlock_regionserver.rpc.messages.point_requests import PointChange, PointGet
 from rowlock_regionserver.rpc.messages.scan_parts import parts_message, plan_to_cut
+from rowlock_regionserver.rpc.services.bulk_calls import BulkCalls
 from rowlock_regionserver.rpc.services.conversation import Conversation
 from rowlock_regionserver.rpc.services.large_message import INLINE_MESSAGE_BYTES_MAX, parsed_by_size
 from rowlock_regionserver.rpc.services.scan_calls import ScanCalls
@@ -64,7 +63,7 @@ class RegionService:
         self._calls = calls
         self._config = config
         self.serve_scan = ScanCalls(engine, config).serve
-        self.serve_bulk = partial(engine.bulk.serve, BulkMessages(config.request_bytes_max))
+        self.bulk = BulkCalls(engine.bulk, config)
         self._loop = asyncio.get_running_loop()
         self._stopping: asyncio.Future[None] = self._loop.create_future()
         self._conversations_open = 0
@@ -158,7 +157,7 @@ class RegionService:
         return parts_message(region.parts(*plan_to_cut(message, self._config))).SerializeToString()
 
     async def _bulk_put(self, _: bytes, context: Context) -> None:
-        await self.serve_bulk(self._calls.reader(context), context.write)
+        await self.bulk.serve(self._calls.reader(context), context.write)
 
     async def _flush(self, data: bytes, _: Context) -> bytes:
         message = parsed(region_pb2.FlushRequest, data)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import NoReturn, cast
 
 from rowlock_proto.direct_frames import ANSWERS, END, HELLO, PREAMBLE, REQUESTS, FrameReader, frame
@@ -26,8 +25,8 @@ from rowlock_regionserver.rpc.direct.connection import DirectConnection
 from rowlock_regionserver.rpc.direct.drop_log import DropLog
 from rowlock_regionserver.rpc.direct.service import DirectService
 from rowlock_regionserver.rpc.direct.turn import Turn
-from rowlock_regionserver.rpc.messages.bulk_batches import BulkMessages
 from rowlock_regionserver.rpc.messages.failures import parsed
+from rowlock_regionserver.rpc.services.bulk_calls import BulkCalls
 from rowlock_regionserver.rpc.services.large_message import INLINE_MESSAGE_BYTES_MAX
 
 from tests.unit.engine.fakes import FakeRegion
@@ -74,7 +73,7 @@ class Port:
             "folder",
             "run",
             self._serve_scan,
-            partial(self.bulk.serve, BulkMessages(config.request_bytes_max)),
+            BulkCalls(self.bulk, config),
         )
         self._open: list[DirectClient] = []
 

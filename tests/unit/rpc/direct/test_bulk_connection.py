@@ -267,6 +267,30 @@ def test_batches_that_come_slowly_leave_memory_to_work_on_one(run_port: RunPort,
     run_port(test)
 
 
+def test_no_large_batch_is_received_while_another_one_waits_for_admission(
+    run_port: RunPort, region: FakeRegion
+) -> None:
+    async def test(port: Port) -> None:
+        region.gate.set()
+        memstores, requests = port.ledger.memstores, port.ledger.requests
+        memstores.take(memstores.bytes_max)
+        first, second = [await port.welcomed_for_bulk() for _ in range(2)]
+        body = large_batch(b"1")
+        await first.send(frame(BULK_BATCH, body))
+        await until(lambda: port.bulk._admission._waiting_bytes > 0)
+        sending = asyncio.create_task(second.send(frame(BULK_BATCH, large_batch(b"2"))))
+        await turns(200)
+        assert requests.bytes_held - len(body) < LARGE // 10, "only what came with the head is held"
+        memstores.give(memstores.bytes_max)
+        for client, number in ((first, 0), (second, 1)):
+            await published(region, number)
+            await answers(client, 1)
+        await sending
+        assert rows(region) == [b"1", b"2"]
+
+    run_port(test)
+
+
 def test_a_batch_that_is_done_and_not_answered_is_not_kept(run_port: RunPort, region: FakeRegion) -> None:
     async def test(port: Port) -> None:
         before = pa.total_allocated_bytes()
