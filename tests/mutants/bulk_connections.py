@@ -32,6 +32,13 @@ BULK_CONNECTIONS = [
         f"{CONNECTION}::test_no_large_batch_is_received_while_another_one_waits_for_admission",
     ),
     Mutant(
+        "a batch is received only when the one that waited for admission is done",
+        "BulkAdmission.admit",
+        "            if not self._waiting_bytes:\n                self._ledger.wake()",
+        "            if False:\n                self._ledger.wake()",
+        f"{CONNECTION}::test_no_large_batch_is_received_while_another_one_waits_for_admission",
+    ),
+    Mutant(
         "the wait for memory goes on when there was some",
         "BulkConnection._begin_large",
         "        if has_begun:\n            self._stop_waiting()\n",

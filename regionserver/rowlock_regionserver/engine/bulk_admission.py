@@ -54,6 +54,8 @@ class BulkAdmission:
             raise
         finally:
             self._waiting_bytes -= batch_bytes
+            if not self._waiting_bytes:
+                self._ledger.wake()  # Those that wait for `may_receive`.
 
     async def _wait_for_memory(self, more_bytes: int, batch_bytes: int) -> None:
         requests = self._ledger.requests

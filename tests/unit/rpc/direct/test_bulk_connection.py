@@ -282,10 +282,10 @@ def test_no_large_batch_is_received_while_another_one_waits_for_admission(
         await turns(200)
         assert requests.bytes_held - len(body) < LARGE // 10, "only what came with the head is held"
         memstores.give(memstores.bytes_max)
+        await sending  # While the first is worked on.
         for client, number in ((first, 0), (second, 1)):
             await published(region, number)
             await answers(client, 1)
-        await sending
         assert rows(region) == [b"1", b"2"]
 
     run_port(test)
