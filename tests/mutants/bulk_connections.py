@@ -39,7 +39,7 @@ BULK_CONNECTIONS = [
         f"{CONNECTION}::test_no_large_batch_is_received_while_another_one_waits_for_admission",
     ),
     Mutant(
-        "the wait for memory goes on when there was some",
+        "the deadline for memory stays after the memory was found",
         "BulkConnection._begin_large",
         "        if has_begun:\n            self._stop_waiting()\n",
         "",
@@ -164,8 +164,8 @@ BULK_CONNECTIONS = [
     Mutant(
         "a server that takes a large batch slowly is given up",
         "DirectBulk._send",
-        "            give_up_at = time.monotonic() + self._timeout_s\n            while byte_count:\n",
-        "            while byte_count:\n",
+        "                continue\n            give_up_at = time.monotonic() + self._timeout_s\n",
+        "                continue\n",
         f"{THREADS}::test_a_server_that_takes_nothing_of_a_batch_is_given_up_and_one_that_takes_some_is_not",
         CLIENT,
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .broken_build import Mutant
+from .broken_build import PROTOCOL, Mutant
 
 CONNECTION = "unit/rpc/direct/test_scan_connection.py"
 SENDER = "unit/rpc/direct/test_frame_sender.py"
@@ -27,17 +27,19 @@ SCAN_CONNECTIONS = [
     ),
     Mutant(
         "a part of which the system took some is sent again from its start",
-        "FrameSender._send_some",
-        "unsent[0] = first[byte_count:]",
-        "unsent[0] = first",
+        "send_some",
+        "parts[0] = first[byte_count:]",
+        "parts[0] = first",
         f"{SENDER}::test_frames_arrive_whole_wherever_the_system_stops",
+        PROTOCOL,
     ),
     Mutant(
         "the system gets more parts at once than it takes",
-        "FrameSender._send_some",
-        "unsent[:_PARTS_MAX]",
-        "unsent",
+        "send_some",
+        "parts[:_PARTS_MAX]",
+        "parts",
         f"{CONNECTION}::test_batches_in_parts_arrive_whole",
+        PROTOCOL,
     ),
     Mutant(
         "a batch in parts counts without the window that it keeps alive",

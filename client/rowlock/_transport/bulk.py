@@ -114,7 +114,7 @@ def _answers(servers: Servers, send: BulkSend) -> Generator[None]:
                 servers.protocols.pop(answering.server, None)
             yield
     except RowlockError as error:
-        send.lost(error, time.monotonic(), may_have_begun=stream is None or not stream.rest_is_not_begun)
+        send.lost(error, time.monotonic(), may_have_begun=stream is None or stream.rest_may_have_begun)
     finally:
         if stream is not None:
             stream.close()

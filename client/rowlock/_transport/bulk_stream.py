@@ -20,8 +20,8 @@ from rowlock.schema import Region
 class BulkStream:
     """A stream, opened by the constructor. For one thread."""
 
-    # Whether the server has said that it had begun none of the batches without an answer.
-    rest_is_not_begun = False
+    # False: the server has said that it had begun none of the batches without an answer.
+    rest_may_have_begun = True
 
     def __init__(self, servers: Servers, region: Region, timeout_s: float) -> None:
         """timeout_s: how long the server may take to answer a batch."""

@@ -8,19 +8,17 @@ import time
 from collections.abc import Sequence
 
 from rowlock_proto.direct_frames import END
+from rowlock_proto.sent_parts import send_some
 from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.bulk_message import MessagePiece
 from rowlock._core.direct_bulk import ANSWER_BYTES_MAX, answer_of, batch_frame
-from rowlock._transport.direct_socket import has_received, is_silent, widen
+from rowlock._transport.direct_socket import peeked, widen
 from rowlock._transport.direct_stream import DirectStream, poll_ms
 from rowlock._transport.servers import Servers
 from rowlock._transport.stream_sockets import KeptSockets, StreamSocket
 from rowlock.errors import DeadlineError, RowlockError
 from rowlock.schema import Region
-
-# The system takes at most this many parts at once.
-_PARTS_MAX = 1024
 
 
 class DirectBulk(DirectStream):
@@ -36,8 +34,8 @@ class DirectBulk(DirectStream):
         self._folder_id = region.data_folder_id
         self._timeout_s = timeout_s
         self._unanswered_count = 0
-        # Whether the server has said that it had begun none of the batches without an answer.
-        self.rest_is_not_begun = False
+        # False: the server has said that it had begun none of the batches without an answer.
+        self.rest_may_have_begun = True
         widen(self._socket)
 
     def connects_to(self, region: Region) -> bool:
@@ -46,7 +44,7 @@ class DirectBulk(DirectStream):
 
     def has_received(self) -> bool:
         """Whether an answer has come, or the end of the stream: a server closes a connection that is idle for long."""
-        return self._frames.has_bytes or not is_silent(self._socket)
+        return self._frames.has_bytes or peeked(self._socket) is not None
 
     def put(self, message: Sequence[MessagePiece]) -> None:
         """Sends a BulkBatch message. Blocks until the system takes it. Raises DeadlineError, LimitExceededError."""
@@ -57,7 +55,7 @@ class DirectBulk(DirectStream):
                 self._send(parts)
             except OSError as error:
                 # An answer or an END that has come tells more than a lost connection: `take` returns it.
-                if isinstance(error, RowlockError) or not (self._frames.has_bytes or has_received(self._socket)):
+                if isinstance(error, RowlockError) or not (self._frames.has_bytes or peeked(self._socket)):
                     raise
 
     def _send(self, parts: list[memoryview]) -> None:
@@ -68,7 +66,7 @@ class DirectBulk(DirectStream):
             if self._end is not None:  # Another thread has cancelled the stream.
                 raise self._end
             try:
-                byte_count = self._socket.sendmsg(parts[:_PARTS_MAX])
+                send_some(self._socket, parts)
             except BlockingIOError:
                 remaining_s = give_up_at - time.monotonic()
                 if remaining_s <= 0:
@@ -76,13 +74,6 @@ class DirectBulk(DirectStream):
                 writable.poll(poll_ms(remaining_s))
                 continue
             give_up_at = time.monotonic() + self._timeout_s
-            while byte_count:
-                first = parts[0]
-                if byte_count < len(first):
-                    parts[0] = first[byte_count:]
-                    break
-                byte_count -= len(first)
-                del parts[0]
 
     def take(self) -> region_pb2.BulkAnswer:
         """Returns the next answer. Raises DeadlineError after the timeout, or the error of the stream."""
@@ -93,7 +84,7 @@ class DirectBulk(DirectStream):
 
         with self._using():
             kind, body = self._next_frame(time.monotonic() + timeout_s, late, math.inf)
-            self.rest_is_not_begun = kind == END
+            self.rest_may_have_begun = kind != END
             answer = answer_of(kind, body, self._target)
         self._unanswered_count -= 1
         return answer

@@ -74,23 +74,17 @@ def open_socket(
     return OpenSocket(connected, reader, body_bytes_max)
 
 
-def is_silent(connected: socket.socket) -> bool:
-    """Whether nothing waits to be received: no byte, no end of the connection, no error. It does not block."""
+def peeked(connected: socket.socket) -> bytes | None:
+    """Returns the next byte that waits to be received; none after the end of the connection, or an error.
+
+    None: nothing has come. It does not block.
+    """
     try:
-        connected.recv(1, socket.MSG_PEEK)
+        return connected.recv(1, socket.MSG_PEEK)
     except BlockingIOError:
-        return True
+        return None
     except OSError:
-        return False
-    return False
-
-
-def has_received(connected: socket.socket) -> bool:
-    """Whether bytes wait to be received. It does not block."""
-    try:
-        return bool(connected.recv(1, socket.MSG_PEEK))
-    except OSError:
-        return False
+        return b""
 
 
 def _remaining(deadline: float) -> float:

@@ -14,7 +14,7 @@ from rowlock_proto.direct_frames import SCAN_END
 
 from rowlock._core.direct import Announcement, Purpose
 from rowlock._core.direct_choice import StreamChoice
-from rowlock._transport.direct_socket import OpenSocket, is_silent
+from rowlock._transport.direct_socket import OpenSocket, peeked
 
 KEPT_COUNT_MAX = 4
 KEPT_S_MAX = 30.0
@@ -49,7 +49,7 @@ class StreamSocket:
                 return False
         except OSError:
             return False
-        return is_silent(self.socket)
+        return peeked(self.socket) is None
 
     def _has_ended(self) -> bool:
         reader = self.reader

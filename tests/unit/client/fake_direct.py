@@ -36,7 +36,7 @@ Meet = Callable[[region_pb2.PointRequests], tuple[region_pb2.PointAnswers, bool]
 Scan = Callable[[region_pb2.ScanRequest], Iterator[region_pb2.ScanBatch]]
 
 
-# Takes a batch, returns its answer, or None, and whether the connection goes on. Raises RefusedError, which ends it.
+# Takes a batch. Returns its answer or None, and whether the connection stays open. Raises RefusedError to end it.
 MeetBulk = Callable[[region_pb2.BulkBatch], tuple[region_pb2.BulkAnswer | None, bool]]
 
 

@@ -342,7 +342,7 @@ class FakeServer(FakeRegions, region_pb2_grpc.RegionServiceServicer):
                 context.abort(grpc.StatusCode.UNAVAILABLE, "the connection was cut")
 
     def _met_bulk(self, batch: region_pb2.BulkBatch) -> tuple[region_pb2.BulkAnswer | None, bool]:
-        """Returns the answer to a batch, if it has one, and whether the stream goes on."""
+        """Returns the answer to a batch or None, and whether the stream stays open."""
         with self._changed:
             self.bulks.append(batch)
             mishap = self.bulk_script.popleft() if self.bulk_script else Mishap.NONE

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 from rowlock._codec.scan_message import ScanMessage
-from rowlock._core import direct_scan
+from rowlock._core import direct_stream
 from rowlock._transport import channels, scan_opening
 from rowlock._transport.direct_scan import DirectScan
 from rowlock._transport.scan_opening import RepeatableScan
@@ -117,7 +117,7 @@ def test_a_large_batch_is_received_in_memory_of_arrows_pool_unless_it_is_too_lar
     rows = os.urandom(10_000_000)
     message = ScanBatch(arrow=rows, row_count=7).SerializeToString()
     if is_too_large:
-        monkeypatch.setattr(direct_scan, "_POOLED_BYTES_MAX", len(message) - 1)
+        monkeypatch.setattr(direct_stream, "_POOLED_BYTES_MAX", len(message) - 1)
     scan = scan_of(server)
     sender = threading.Thread(target=server.socket.sendall, args=(frame(SCAN_BATCH, message),))
     sender.start()

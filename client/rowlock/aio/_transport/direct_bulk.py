@@ -10,7 +10,7 @@ from rowlock_proto.v1 import region_pb2
 
 from rowlock._codec.bulk_message import MessagePiece
 from rowlock._core.direct_bulk import ANSWER_BYTES_MAX, answer_of, batch_frame
-from rowlock._transport.direct_socket import has_received, is_silent, widen
+from rowlock._transport.direct_socket import peeked, widen
 from rowlock._transport.stream_sockets import KeptSockets, StreamSocket
 from rowlock.aio._transport.direct_stream import DirectStream
 from rowlock.aio._transport.servers import Servers
@@ -34,8 +34,8 @@ class DirectBulk(DirectStream):
         self._folder_id = region.data_folder_id
         self._timeout_s = timeout_s
         self._unanswered_count = 0
-        # Whether the server has said that it had begun none of the batches without an answer.
-        self.rest_is_not_begun = False
+        # False: the server has said that it had begun none of the batches without an answer.
+        self.rest_may_have_begun = True
         widen(self._socket)
 
     def connects_to(self, region: Region) -> bool:
@@ -44,7 +44,7 @@ class DirectBulk(DirectStream):
 
     def has_received(self) -> bool:
         """Whether an answer has come, or the end of the stream: a server closes a connection that is idle for long."""
-        return self._frames.has_bytes or not is_silent(self._socket)
+        return self._frames.has_bytes or peeked(self._socket) is not None
 
     async def put(self, message: Sequence[MessagePiece]) -> None:
         """Sends a BulkBatch message, and waits until the system takes it. Raises DeadlineError, LimitExceededError."""
@@ -55,7 +55,7 @@ class DirectBulk(DirectStream):
                 await self._send(parts)
             except OSError as error:
                 # An answer or an END that has come tells more than a lost connection: `take` returns it.
-                if isinstance(error, RowlockError) or not (self._frames.has_bytes or has_received(self._socket)):
+                if isinstance(error, RowlockError) or not (self._frames.has_bytes or peeked(self._socket)):
                     raise
 
     async def _send(self, parts: Sequence[memoryview]) -> None:
@@ -79,7 +79,7 @@ class DirectBulk(DirectStream):
                 if isinstance(error, RowlockError):
                     raise
                 raise DeadlineError(f"no answer to a batch came within {self._timeout_s:g} s") from None
-            self.rest_is_not_begun = kind == END
+            self.rest_may_have_begun = kind != END
             answer = answer_of(kind, body, self._target)
         self._unanswered_count -= 1
         return answer

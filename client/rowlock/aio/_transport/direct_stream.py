@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from rowlock_proto.direct_frames import Frame
 
 from rowlock._core.direct import lost_error
-from rowlock._core.direct_scan import next_frame
+from rowlock._core.direct_stream import next_frame
 from rowlock._transport.stream_sockets import KeptSockets, StreamSocket
 from rowlock.aio._transport.servers import Servers
 from rowlock.errors import RowlockError, ServerUnavailableError

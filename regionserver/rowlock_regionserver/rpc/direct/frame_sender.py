@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 
 from rowlock_proto.direct_frames import HEAD
+from rowlock_proto.sent_parts import send_some
 
 from rowlock_regionserver.config import MIB
 from rowlock_regionserver.engine.encoded_message import EncodedMessage
@@ -25,8 +26,6 @@ from rowlock_regionserver.ledger import Account, Holding
 # Of a Unix socket: as much as a batch, so that the next one is made while the client takes it. Over TCP the system
 # finds the size.
 UNIX_BUFFER_BYTES = 2 * MIB
-# The system takes at most this many at once.
-_PARTS_MAX = 1024
 # How long a thread waits for a client to take a frame. One that reads takes it in less, and threads are few.
 _PATIENCE_SECONDS = 0.005
 
@@ -132,18 +131,8 @@ class FrameSender:
 
     def _send_some(self) -> None:
         """Sends as much as the system takes now. Raises OSError if the client is gone."""
-        unsent = self._unsent
-        try:
-            byte_count = self._socket.sendmsg(unsent[:_PARTS_MAX])
-        except BlockingIOError:
-            return
-        while byte_count:
-            first = unsent[0]
-            if byte_count < len(first):
-                unsent[0] = first[byte_count:]
-                return
-            byte_count -= len(first)
-            del unsent[0]
+        with contextlib.suppress(BlockingIOError):
+            send_some(self._socket, self._unsent)
 
     def _lose(self) -> None:
         if not self._is_closed:

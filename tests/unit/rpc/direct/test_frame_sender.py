@@ -16,11 +16,12 @@ from typing import cast
 import pyarrow as pa
 import pytest
 from rowlock_proto.direct_frames import SCAN_BATCH, SCAN_END, frame
+from rowlock_proto.sent_parts import _PARTS_MAX
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.engine.encoded_message import EncodedMessage, MessageParts, joined
 from rowlock_regionserver.ledger import Ledger
 from rowlock_regionserver.rpc.direct import frame_sender
-from rowlock_regionserver.rpc.direct.frame_sender import _PARTS_MAX, FrameSender
+from rowlock_regionserver.rpc.direct.frame_sender import FrameSender
 
 from tests.seeds import drawn_seed
 from tests.unit.engine.loops import run, until
