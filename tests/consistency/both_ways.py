@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import rowlock
 from rowlock._core.conversation import Request
-from rowlock._transport.links import PointLink
+from rowlock._transport.links import ServerLink
 from rowlock._transport.servers import Servers
 from rowlock._transport.stream_sockets import Streams, StreamSocket
 from rowlock.pytest_plugin import RowlockServer
@@ -28,7 +28,7 @@ def switch_at_random(servers: Servers, seed: object, *, scans_only: bool = False
     draw = random.Random(f"{seed}")
     made, opens = servers.link, servers.opens_scans_at
 
-    class SwitchingLink(PointLink):
+    class SwitchingLink(ServerLink):
         def call(self, request: Request, region_id: int, deadline: float) -> None:
             if scans_only or draw.random() < 0.5:
                 super().call(request, region_id, deadline)
@@ -38,7 +38,7 @@ def switch_at_random(servers: Servers, seed: object, *, scans_only: bool = False
         def open_for(self, streams: Streams, deadline: float) -> StreamSocket | None:
             return super().open_for(streams, deadline) if draw.random() < 0.5 else None
 
-    def link(address: str, folder_id: str) -> PointLink:
+    def link(address: str, folder_id: str) -> ServerLink:
         found = made(address, folder_id)
         found.__class__ = SwitchingLink
         return found

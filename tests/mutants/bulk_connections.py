@@ -180,7 +180,7 @@ BULK_CONNECTIONS = [
     ),
     Mutant(
         "each stream of batches opens a connection",
-        "PointLink.open_for",
+        "ServerLink.open_for",
         "        if (kept := streams.kept.take(announcement)) is not None:\n            return kept\n"
         "        if choice.may_open(began):\n            until = min(deadline, began + OPEN_S_MAX)\n            try:\n"
         "                opened = open_socket(",
@@ -242,7 +242,7 @@ BULK_CONNECTIONS = [
     ),
     Mutant(
         "a connection for batches lives in the child of a fork",
-        "PointLink.forget",
+        "ServerLink.forget",
         "self._running_streams():\n            stream.forget()\n        self.scans.kept.forget()\n"
         "        self.bulk.kept.forget()\n",
         "self._running_streams():\n            stream.forget()\n        self.scans.kept.forget()\n",

@@ -45,7 +45,7 @@ DIRECT_SCANS = [
     ),
     Mutant(
         "a client that only scans does not notice that the server was restarted",
-        "PointLink.open_for",
+        "ServerLink.open_for",
         "            direct.look()\n",
         "            pass\n",
         f"{LINKS}::test_a_client_that_only_scans_finds_a_restarted_server",
@@ -213,7 +213,7 @@ DIRECT_SCANS = [
     ),
     Mutant(
         "kept connections outlive their client",
-        "PointLink.close",
+        "ServerLink.close",
         "        self.scans.kept.close()\n        self.bulk.kept.close()\n        self.close_stream(reason)\n",
         "        self.bulk.kept.close()\n        self.close_stream(reason)\n",
         f"{LINKS}::test_closing_the_client_closes_its_kept_connections",
@@ -221,7 +221,7 @@ DIRECT_SCANS = [
     ),
     Mutant(
         "a kept connection lives in the child of a fork",
-        "PointLink.forget",
+        "ServerLink.forget",
         "self._running_streams():\n            stream.forget()\n        self.scans.kept.forget()\n",
         "self._running_streams():\n            stream.forget()\n",
         f"{SOCKETS}::test_the_child_of_a_fork_closes_the_copies_of_each_link",

@@ -24,7 +24,7 @@ from rowlock._core.sequences import Sequences
 from rowlock._transport import methods
 from rowlock._transport.channels import Target, channel_options
 from rowlock._transport.fork import check_usable, gate, keep_alive, note_disconnect, register
-from rowlock._transport.links import PointLink
+from rowlock._transport.links import ServerLink
 from rowlock._transport.methods import Metadata, Method, folder_metadata
 from rowlock._transport.stream import Answers, PointStream
 from rowlock._transport.timeouts import Timeouts
@@ -78,7 +78,7 @@ class Connections:
         # Guarded by self._lock (reads of a single entry are not):
         self._channels: dict[str, grpc.Channel] = {}
         self._targets: dict[str, Target] = {}
-        self._links: dict[tuple[str, str], PointLink] = {}  # by server and data folder
+        self._links: dict[tuple[str, str], ServerLink] = {}  # by server and data folder
         # The index of the address whose server answers for the catalog.
         self._chosen = 0
 
@@ -114,7 +114,7 @@ class Connections:
         self._disconnect(reason)
         self.timeouts.close()
 
-    def _all_links(self) -> list[PointLink]:
+    def _all_links(self) -> list[ServerLink]:
         with self._lock:
             return list(self._links.values())
 
@@ -209,7 +209,7 @@ class Connections:
             with Uninterrupted(answer.cancel):
                 return answer.result()
 
-    def link(self, address: str, folder_id: str) -> PointLink:
+    def link(self, address: str, folder_id: str) -> ServerLink:
         """Returns the link to a server for point operations."""
         link = self._links.get((address, folder_id))
         if link is not None:
@@ -217,7 +217,7 @@ class Connections:
         with self._lock:
             link = self._links.get((address, folder_id))
             if link is None:
-                link = self._links[address, folder_id] = PointLink(
+                link = self._links[address, folder_id] = ServerLink(
                     address,
                     folder_id,
                     self.sequences,

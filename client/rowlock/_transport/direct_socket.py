@@ -9,6 +9,7 @@ import threading
 import time
 
 from rowlock_proto.direct_frames import ANSWERS_SLACK_BYTES, SHORT_BODY_BYTES_MAX, FrameReader
+from rowlock_proto.tcp_keepalive import keep_alive
 from rowlock_proto.unix_sockets import PREFIX
 
 from rowlock._core.direct import (
@@ -20,10 +21,21 @@ from rowlock._core.direct import (
     host_and_port,
     socket_name,
 )
+from rowlock._transport.channels import KEEPALIVE_MS, silent_s_max
 
 SCRATCH_BYTES = 64 * 1024
+# The system probes an idle server when gRPC would send it a ping, and reports it as lost when gRPC would.
+_PROBED_S = KEEPALIVE_MS // 1000
+_SILENT_S_MAX = int(silent_s_max())
 # Of a Unix socket for bulk batches: the server takes one part while the next one is copied.
 _UNIX_BUFFER_BYTES = 2 << 20
+
+
+def set_tcp_options(connected: socket.socket) -> None:
+    """Makes a TCP socket send at once, and find that the server's machine is gone."""
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # A server that has no memory for a bulk batch may leave it unread for longer.
+    keep_alive(connected, _PROBED_S, _SILENT_S_MAX, bounds_unread=False)
 
 
 def widen(connected: socket.socket) -> None:
@@ -105,7 +117,7 @@ def _connected(target: str, deadline: float) -> socket.socket:
         except OSError as error:
             failure = error
             continue
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        set_tcp_options(connected)
         return connected
     raise failure or OSError(f"no address is known for {target}")
 

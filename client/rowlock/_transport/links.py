@@ -47,7 +47,7 @@ _LOOK_S = 0.5
 _OPENING_S_MAX = 10.0
 
 
-class PointLink:
+class ServerLink:
     """Thread-safe. A call that goes by gRPC passes the fork gate; a direct connection survives forks."""
 
     def __init__(

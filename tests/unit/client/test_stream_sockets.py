@@ -147,9 +147,9 @@ def test_the_child_of_a_fork_closes_its_copies_and_leaves_those_of_the_parent_al
         assert servers[0].socket.recv(1) == b"x"
 
 
-@pytest.mark.parametrize("face", [links.PointLink, aio_links.PointLink])
+@pytest.mark.parametrize("face", [links.ServerLink, aio_links.ServerLink])
 def test_the_child_of_a_fork_closes_the_copies_of_each_link(
-    servers: list[ScanServer], face: type[links.PointLink | aio_links.PointLink]
+    servers: list[ScanServer], face: type[links.ServerLink | aio_links.ServerLink]
 ) -> None:
     link = face("first:1", "", Sequences(), _not_called, _not_called, is_direct=True, is_closed=False)
     link.scans.kept.keep(servers[0].opened, is_ending=False)

@@ -24,7 +24,7 @@ from rowlock._transport import methods
 from rowlock._transport.channels import Target, channel_options
 from rowlock._transport.fork import check_usable, keep_alive, note_disconnect, register
 from rowlock._transport.methods import Metadata, Method, folder_metadata
-from rowlock.aio._transport.links import PointLink
+from rowlock.aio._transport.links import ServerLink
 from rowlock.aio._transport.stream import OpenStream, PointStream
 from rowlock.errors import ClosedError, DeadlineError, ServerUnavailableError
 from rowlock.schema import Region
@@ -71,7 +71,7 @@ class Connections:
         self._lookups: dict[str, asyncio.Future[None]] = {}
         self._channels: dict[str, grpc.aio.Channel] = {}
         self._targets: dict[str, Target] = {}
-        self._links: dict[tuple[str, str], PointLink] = {}  # by server and data folder
+        self._links: dict[tuple[str, str], ServerLink] = {}  # by server and data folder
         # The index of the address whose server answers for the catalog.
         self._chosen = 0
 
@@ -183,11 +183,11 @@ class Connections:
             answer: A = await call(request, timeout=max(0.001, timeout_s), metadata=self.metadata(region))
         return answer
 
-    def link(self, address: str, folder_id: str) -> PointLink:
+    def link(self, address: str, folder_id: str) -> ServerLink:
         """Returns the link to a server for point operations."""
         link = self._links.get((address, folder_id))
         if link is None:
-            link = self._links[address, folder_id] = PointLink(
+            link = self._links[address, folder_id] = ServerLink(
                 address,
                 folder_id,
                 self.sequences,

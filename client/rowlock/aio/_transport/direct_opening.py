@@ -20,7 +20,7 @@ from rowlock._core.direct import (
     socket_name,
 )
 from rowlock._core.sequences import Sequences
-from rowlock._transport.direct_socket import SCRATCH_BYTES, OpenSocket, numeric_addresses
+from rowlock._transport.direct_socket import SCRATCH_BYTES, OpenSocket, numeric_addresses, set_tcp_options
 from rowlock.aio._transport.direct import DirectConnection
 
 
@@ -80,7 +80,7 @@ async def _connected(target: str) -> socket.socket:
         except OSError as error:
             failure = error
             continue
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        set_tcp_options(connected)
         return connected
     raise failure or OSError(f"no address is known for {target}")
 

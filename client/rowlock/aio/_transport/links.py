@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 Ask = Callable[[float], Awaitable[catalog_pb2.ServerInfoResponse]]
 
 
-class PointLink:
+class ServerLink:
     """For tasks of one event loop."""
 
     def __init__(

@@ -29,7 +29,7 @@ from rowlock._core.uptime import uptime_s
 from rowlock._transport import methods
 from rowlock._transport.methods import Method
 from rowlock.aio._transport.connections import Connections
-from rowlock.aio._transport.links import PointLink
+from rowlock.aio._transport.links import ServerLink
 from rowlock.errors import (
     AnotherFolderError,
     ClosedError,
@@ -104,7 +104,7 @@ class Servers(Connections):
                 self.regions.forget_all()
         return None if failure is None else with_origin(failure, region.server, self.addresses)
 
-    def link_to(self, region: Region) -> PointLink:
+    def link_to(self, region: Region) -> ServerLink:
         """Returns the link to the region's server."""
         return self.link(region.server, self._folder_of(region))
 

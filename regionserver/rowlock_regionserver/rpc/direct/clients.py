@@ -13,9 +13,12 @@ ended it, or if it is for scans or bulk batches and has had none for a minute.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
+
+from rowlock_proto.tcp_keepalive import keep_alive
 
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
@@ -28,8 +31,16 @@ _SWEEP_SECONDS = 2.0
 IDLE_SECONDS_MAX = 60.0
 # How long a client may read nothing of what waits for it.
 UNREAD_SECONDS_MAX = 60.0
+# When the system begins to probe an idle client, and when it reports a silent one as lost.
+PROBED_SECONDS = 60
+SILENT_SECONDS_MAX = 80
 # How long a client may take to close its side after the server has ended the connection.
 ENDED_SECONDS_MAX = 5.0
+
+
+def probe_client(connected: socket.socket) -> None:
+    """Makes the system find that the client's machine is gone."""
+    keep_alive(connected, PROBED_SECONDS, SILENT_SECONDS_MAX, bounds_unread=True)
 
 
 class Unread:

@@ -26,9 +26,8 @@ from rowlock_proto.v1.direct_pb2 import DirectHello
 
 from rowlock_regionserver.errors import InvalidRequestError, RegionServerError, StoppingError
 from rowlock_regionserver.rpc.direct.bulk_connection import BulkConnection
-from rowlock_regionserver.rpc.direct.clients import ENDED_SECONDS_MAX, UNREAD_SECONDS_MAX, Unread
+from rowlock_regionserver.rpc.direct.clients import ENDED_SECONDS_MAX, UNREAD_SECONDS_MAX, Unread, probe_client
 from rowlock_regionserver.rpc.direct.incoming import Incoming
-from rowlock_regionserver.rpc.direct.keepalive import keep_alive
 from rowlock_regionserver.rpc.direct.outgoing import Outgoing
 from rowlock_regionserver.rpc.direct.scan_connection import ScanConnection
 from rowlock_regionserver.rpc.direct.service import DirectService, version_refusal
@@ -98,7 +97,7 @@ class DirectConnection(asyncio.BufferedProtocol):
         self._outgoing.set_transport(transport)
         name = transport.get_extra_info("peername")
         self._peer = f"{name[0]}:{name[1]}" if name and isinstance(name, tuple) else "a Unix socket"
-        keep_alive(transport.get_extra_info("socket"))
+        probe_client(transport.get_extra_info("socket"))
         self._service.clients.enter(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
