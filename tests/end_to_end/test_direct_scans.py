@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import rowlock
 import rowlock.aio
-from rowlock_regionserver.rpc.direct import scan_connection
+from rowlock_regionserver.rpc.direct import stream_connection
 from rowlock_regionserver.rpc.direct.scan_connection import ScanConnection
 from rowlock_regionserver.server import Server
 
@@ -126,7 +126,7 @@ def test_a_scan_has_another_connection_when_the_server_has_closed_the_idle_one(
     server: Server, db: rowlock.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert [row for row, _ in db.table("t").scan()] == ROWS
-    monkeypatch.setattr(scan_connection, "IDLE_SECONDS_MAX", 0.0)
+    monkeypatch.setattr(stream_connection, "IDLE_SECONDS_MAX", 0.0)
     wait_until(lambda: direct_connections(server) == 1)
     monkeypatch.undo()
     assert [row for row, _ in db.table("t").scan()] == ROWS

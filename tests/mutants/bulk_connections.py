@@ -126,16 +126,16 @@ BULK_CONNECTIONS = [
     ),
     Mutant(
         "a connection makes room before its first batch",
-        "BulkConnection.make_room",
-        " or not self._has_served",
-        "",
+        "StreamConnection.make_room",
+        "not (self._has_served and self._is_idle)",
+        "not self._is_idle",
         ROOM,
     ),
     Mutant(
         "a connection with an unanswered batch makes room",
-        "BulkConnection.make_room",
-        "        if not self._is_idle or self._transport.get_write_buffer_size():\n",
-        "        if self._transport.get_write_buffer_size():\n",
+        "StreamConnection.make_room",
+        "not (self._has_served and self._is_idle)",
+        "not self._has_served",
         ROOM,
     ),
     Mutant(

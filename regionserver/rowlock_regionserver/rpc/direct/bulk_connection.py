@@ -1,34 +1,30 @@
 """A direct connection for bulk batches: its client has greeted with `bulk`. docs/direct_protocol.md.
 
-1. The states: OPEN → ENDED → CLOSED. ENDED: the END frame is on its way; the client has a moment to close its side.
-   What it sends meanwhile is dropped, as in connection.py.
+1. stream_connection.py has the states, and says when a connection is closed.
 2. BulkStreams serves the connection as it serves a call of gRPC. It asks for one batch at a time. Until it asks, at
    most one receive is held, and the socket makes the client wait.
 3. A batch of more than 64 KiB is received into memory that the ledger has counted; a smaller one is counted when it
    has come. If there is no memory in time, the connection ends with a retryable error. BulkStreams takes the count over
    when it asks for the batch's admission.
 4. While a client does not read its answers, the server sends it no more and receives none of its batches.
-5. The server closes a connection that has had no batch for a minute, or whose place another client needs. It sends no
-   END.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import enum
 from collections import deque
 
 import pyarrow as pa
-from rowlock_proto.direct_frames import BULK_ANSWER, BULK_BATCH, END, PREAMBLE, Body, frame
+from rowlock_proto.direct_frames import BULK_ANSWER, BULK_BATCH, END, Body, frame
 
 from rowlock_regionserver.config import KIB
 from rowlock_regionserver.engine.bulk_streams import ADMISSION_WAIT_SECONDS
 from rowlock_regionserver.errors import InvalidRequestError, StoppingError
 from rowlock_regionserver.memory_plan import REQUEST_COST
-from rowlock_regionserver.rpc.direct.clients import ENDED_SECONDS_MAX, IDLE_SECONDS_MAX, UNREAD_SECONDS_MAX, Unread
 from rowlock_regionserver.rpc.direct.incoming import Incoming
 from rowlock_regionserver.rpc.direct.service import DirectService
+from rowlock_regionserver.rpc.direct.stream_connection import State, StreamConnection
 from rowlock_regionserver.rpc.messages.failures import error_message
 
 # What is received at once: the event loop serves other connections between two receives.
@@ -37,27 +33,12 @@ _RECEIVED_BYTES_MAX = 256 * KIB
 _QUIET_SECONDS = 0.2
 
 
-class _State(enum.Enum):
-    """The states, in this order."""
-
-    OPEN = enum.auto()
-    ENDED = enum.auto()
-    CLOSED = enum.auto()
-
-
-class BulkConnection(asyncio.BufferedProtocol):
-    """A protocol of asyncio, which takes a connection over after its greeting. Used on the event loop."""
+class BulkConnection(StreamConnection):
+    """Serves batches until its client or the server stops."""
 
     def __init__(self, service: DirectService, transport: asyncio.Transport, peer: str, incoming: Incoming) -> None:
-        self._service = service
+        super().__init__(service, transport, peer, incoming)
         self._requests = service.ledger.requests
-        self._transport = transport
-        self._peer = peer
-        self._incoming = incoming
-        self._loop = asyncio.get_running_loop()
-        self._monotonic = service.points.clock.monotonic
-        self._state = _State.OPEN
-        self._idle_since = self._ended_since = self._monotonic()
         self._serving: asyncio.Task[None] | None = None
         self._wanted: asyncio.Future[Body] | None = None  # the batch for which BulkStreams waits
         self._is_paused = False
@@ -65,36 +46,25 @@ class BulkConnection(asyncio.BufferedProtocol):
         self._held_bytes: deque[int] = deque()  # of batches that BulkStreams has not counted yet
         self._is_quiet = True  # since the last look at a connection that has ended
         self._unanswered_count = 0
-        self._has_served = False
         self._may_write = asyncio.Event()
         self._may_write.set()
-        self._unread = Unread()  # for `look`
 
     def welcome(self) -> None:
         """Takes the connection over, and welcomes its client."""
-        self._transport.set_protocol(self)
-        self._service.clients.enter(self)
-        self._service.clients.greeted(self, self.make_room)
         self._transport.set_write_buffer_limits(0)
-        self._transport.write(PREAMBLE + self._service.welcome())
-        self._incoming.reader.set_body_bytes_max(self._service.points.config.request_bytes_max)
+        self._take_over(self._service.points.config.request_bytes_max)
         self._serving = self._loop.create_task(self._serve())
 
     # Calls of the transport
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        room = self._service.scratch if self._state is _State.ENDED else self._incoming.reader.room()
-        return room[:_RECEIVED_BYTES_MAX]
+        return super().get_buffer(sizehint)[:_RECEIVED_BYTES_MAX]
 
     def buffer_updated(self, nbytes: int) -> None:
         self._is_quiet = False
-        if self._state is _State.OPEN:
+        if self._state is State.OPEN:
             self._incoming.received(nbytes)
             self._deliver_or_receive()
-
-    def eof_received(self) -> bool:
-        self.abort()  # The client has left: nobody reads the answers. What has begun is completed.
-        return False
 
     def pause_writing(self) -> None:
         self._may_write.clear()
@@ -104,13 +74,11 @@ class BulkConnection(asyncio.BufferedProtocol):
         self._may_write.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._state = _State.CLOSED
+        super().connection_lost(exc)
         self._drop_batches()
-        self._incoming.drop()
         if self._serving is not None:
             self._serving.cancel()
             self._serving = None  # It would keep the batches that have not begun until a garbage collection.
-        self._service.clients.leave(self)
 
     # Batches
 
@@ -120,7 +88,7 @@ class BulkConnection(asyncio.BufferedProtocol):
             await self._service.bulk.serve(self._read, self._write, self._release)
         except Exception as error:
             failure = error
-        if self._state is _State.OPEN and failure is not None:
+        if self._state is State.OPEN and failure is not None:
             self._end_with(failure)
         if failure is not None:
             failure.with_traceback(None)  # It would keep the batches that have not begun until the garbage collection.
@@ -188,7 +156,7 @@ class BulkConnection(asyncio.BufferedProtocol):
             return False
 
     def _try_again(self) -> None:
-        if self._state is _State.OPEN and self._incoming.reader.large_bytes:
+        if self._state is State.OPEN and self._incoming.reader.large_bytes:
             self._deliver_or_receive()
 
     def _refuse(self) -> None:
@@ -205,7 +173,7 @@ class BulkConnection(asyncio.BufferedProtocol):
     async def _write(self, answer: bytes) -> None:
         await self._may_write.wait()
         self._unanswered_count -= 1
-        self._idle_since = self._monotonic()
+        self._quiet_since = self._monotonic()
         self._transport.write(frame(BULK_ANSWER, answer))
 
     def _pause_reading(self) -> None:
@@ -228,10 +196,8 @@ class BulkConnection(asyncio.BufferedProtocol):
         """Takes no more batches, and ends the connection with this error."""
         if isinstance(error, InvalidRequestError):
             self._service.log.dropped(self._peer, error.message)
-        self._state = _State.ENDED
-        self._ended_since = self._monotonic()
+        self._set_ended()
         self._drop_batches()
-        self._incoming.drop_frames()
         self._transport.write(frame(END, error_message(error, "serving bulk batches").SerializeToString()))
         self._resume_reading()
         with contextlib.suppress(OSError):  # The client is gone.
@@ -241,7 +207,7 @@ class BulkConnection(asyncio.BufferedProtocol):
 
     def _close_when_quiet(self) -> None:
         """Closes the connection when the client sends no more. Closed before that, it would lose the END."""
-        if self._state is _State.ENDED:
+        if self._state is State.ENDED:
             if self._is_quiet:
                 self._transport.close()
             else:
@@ -254,42 +220,16 @@ class BulkConnection(asyncio.BufferedProtocol):
         while self._held_bytes:
             self._release()
 
-    def look(self, now: float) -> None:
-        """Drops the connection if it is silent where it must not be."""
-        unsent_bytes = self._transport.get_write_buffer_size()
-        if unsent_bytes:
-            if self._unread.is_too_long(unsent_bytes, now):
-                self.drop(f"it has read nothing for {UNREAD_SECONDS_MAX:g} s, and {unsent_bytes} bytes wait")
-        elif self._state is _State.ENDED:
-            if now - self._ended_since > ENDED_SECONDS_MAX:
-                self.abort()
-        elif not self._is_paused and (slowness := self._incoming.slowness(now)):
-            self.drop(slowness)
-        elif self._is_idle and now - self._idle_since > IDLE_SECONDS_MAX:
-            self.abort()
+    @property
+    def _unsent_bytes(self) -> int:
+        return self._transport.get_write_buffer_size()
 
     @property
     def _is_idle(self) -> bool:
-        return not self._unanswered_count and not self._incoming.reader.has_bytes
+        return self._state is State.OPEN and not self._unanswered_count and not self._incoming.reader.has_bytes
 
-    def make_room(self) -> bool:
-        """Closes the connection if its client has no batch under way. Returns whether it did."""
-        # Not before the first batch, which is on the way.
-        if self._state is not _State.OPEN or not self._has_served or self._transport.is_closing():
-            return False
-        if not self._is_idle or self._transport.get_write_buffer_size():
-            return False
-        self.abort()
-        return True
-
-    def drop(self, reason: str) -> None:
-        """Closes the connection at once, with a line in the log."""
-        self._service.log.dropped(self._peer, reason)
-        self.abort()
-
-    def abort(self) -> None:
-        """Closes the connection at once."""
-        self._transport.abort()
+    def _slowness(self, now: float) -> str:
+        return "" if self._is_paused else super()._slowness(now)
 
 
 def _memory(byte_count: int) -> memoryview:
