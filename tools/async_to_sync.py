@@ -97,6 +97,7 @@ PHRASES: Mapping[str, str] = {
     "rowlock.aio._unfinished import MakingSnapshot": "rowlock.snapshot import Snapshot",
     "rowlock.aio.": "rowlock.",
     "Awaitable[object]]": "object]",
+    "Awaitable[T]]": "T]",
     "`async with": "`with",
     "`async for": "`for",
     "(asyncio)": "(threads)",

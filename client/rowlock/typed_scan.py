@@ -13,9 +13,8 @@ from rowlock._codec.key_scalars import Key
 from rowlock._core.table_mapping import TableMapping
 from rowlock._core.typed_rows import Row, python_rows
 from rowlock._core.view import View
-from rowlock._transport.kept_mapping import mapping_in_use
+from rowlock._transport.kept_mapping import STALE_MAPPING, mapping_in_use
 from rowlock._transport.servers import Servers
-from rowlock.errors import MappingError
 from rowlock.mapping import Mapping
 from rowlock.rows import check_pandas, data_frame
 from rowlock.scan import NoMoreRows, Scan
@@ -133,7 +132,7 @@ class _Reader:
     def batches(self, mapping: Mapping) -> Iterator[pa.RecordBatch]:
         try:
             yield from self.scan.to_batches(mapping)
-        except MappingError:
+        except STALE_MAPPING:
             # The next scan looks the kept mapping up again.
             self._servers.regions.forget_table(self._view.table)
             raise

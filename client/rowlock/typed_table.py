@@ -9,12 +9,11 @@ from typing import Any, Literal, TypeVar, cast, overload
 from rowlock._codec.columns import listed
 from rowlock._codec.key_scalars import Key
 from rowlock._core.snapshot_requests import TakenSnapshot
-from rowlock._core.typed_changes import (
-    counter_of,
-)
+from rowlock._core.typed_changes import counter_of
 from rowlock._core.typed_filters import TypedColumn
-from rowlock._core.typed_rows import Row
+from rowlock._core.typed_rows import Row, RowCodec
 from rowlock._tables.typed_changes import TypedTableChanges
+from rowlock._transport.kept_mapping import read_by_mapping
 from rowlock.errors import MappingError
 from rowlock.filters import Filter
 from rowlock.mapping import Mapping
@@ -95,18 +94,16 @@ class TypedTable(TypedTableChanges[Row]):
         columns: names; None: all. timestamp, time_range: as in Table.row. include_timestamp: return the cells that
         exist as {name: (value, timestamp)}.
         """
-        in_use = self._in_use()
-        while True:
-            try:
-                codec = in_use.codec
-                row, targets = codec.key.encode(key), codec.targets(columns)
-                cells = self._table._selected_cells(row, targets, timestamp, time_range)
-                if include_timestamp:
-                    return codec.row_with_timestamps(row, cells)
-                # A TypedDict is a dict; table() has compared it with the mapping.
-                return cast(Row, codec.row(row, cells, columns))
-            except MappingError as error:
-                in_use = self._newer(in_use, error)
+
+        def read(codec: RowCodec) -> Row | dict[str, tuple[Any, int]]:
+            row, targets = codec.key.encode(key), codec.targets(columns)
+            cells = self._table._selected_cells(row, targets, timestamp, time_range)
+            if include_timestamp:
+                return codec.row_with_timestamps(row, cells)
+            # A TypedDict is a dict; table() has compared it with the mapping.
+            return cast(Row, codec.row(row, cells, columns))
+
+        return self._read(read)
 
     def rows(self, keys: Sequence[Key], columns: Sequence[str] | None = None) -> list[tuple[Key, Row]]:
         """Returns [(key, {name: value})] in the order of `keys`; as `row`.
@@ -114,18 +111,16 @@ class TypedTable(TypedTableChanges[Row]):
         Up to 1,000 rows of one region are read at one read point.
         """
         given = list(listed("keys", "keys", keys, str | bytes | tuple))
-        in_use = self._in_use()
-        while True:
-            try:
-                codec = in_use.codec
-                rows = [codec.key.encode(key) for key in given]
-                found = self._table._cells_of_rows(rows, codec.targets(columns))
-                return [
-                    (key, cast(Row, codec.row(row, cells, columns)))
-                    for key, row, cells in zip(given, rows, found, strict=True)
-                ]
-            except MappingError as error:
-                in_use = self._newer(in_use, error)
+
+        def read(codec: RowCodec) -> list[tuple[Key, Row]]:
+            rows = [codec.key.encode(key) for key in given]
+            found = self._table._cells_of_rows(rows, codec.targets(columns))
+            return [
+                (key, cast(Row, codec.row(row, cells, columns)))
+                for key, row, cells in zip(given, rows, found, strict=True)
+            ]
+
+        return self._read(read)
 
     def cells(
         self,
@@ -140,14 +135,13 @@ class TypedTable(TypedTableChanges[Row]):
 
         Arguments as in Table.cells.
         """
-        in_use = self._in_use()
-        while True:
-            try:
-                row, cell = in_use.codec.key.encode(key), in_use.codec.cell(column)
-                found = self._table.cells(row, cell.target, versions, timestamp=timestamp, time_range=time_range)
-                return [(cell.decode(value, row), stamp) for value, stamp in found]
-            except MappingError as error:
-                in_use = self._newer(in_use, error)
+
+        def read(codec: RowCodec) -> list[tuple[Any, int]]:
+            row, cell = codec.key.encode(key), codec.cell(column)
+            found = self._table.cells(row, cell.target, versions, timestamp=timestamp, time_range=time_range)
+            return [(cell.decode(value, row), stamp) for value, stamp in found]
+
+        return self._read(read)
 
     def counter(self, key: Key, column: str) -> int:
         """Returns the number of a BIGINT in `binary`, 0 if it is absent. Raises NotACounterError."""
@@ -172,14 +166,19 @@ class TypedTable(TypedTableChanges[Row]):
         on_progress: Callable[[int], None] | None = None,
     ) -> int:
         """Returns the number of rows that `scan` with these arguments would return; see Table.count."""
-        codec = self._in_use().codec
+        given = None if ranges is None else list(ranges)
+        rows, targets, encoded = self._encoded(
+            lambda codec: (
+                (codec.key.bound(start), codec.key.bound(stop), codec.key.prefix(prefix)),
+                None if columns is None else codec.targets(columns),
+                codec.bounds(given),
+            )
+        )
         return self._table.count(
-            codec.key.bound(start),
-            codec.key.bound(stop),
-            codec.key.prefix(prefix),
-            None if columns is None else codec.targets(columns),
+            *rows,
+            targets,
             where,
-            ranges=codec.bounds(ranges),
+            ranges=encoded,
             snapshot=snapshot,
             busy_timeout=busy_timeout,
             on_progress=on_progress,
@@ -196,13 +195,17 @@ class TypedTable(TypedTableChanges[Row]):
         on_progress: Callable[[int], None] | None = None,
     ) -> int:
         """Deletes the rows in [start, stop), or with a prefix, or in several ranges; see Table.delete_range."""
-        codec = self._in_use().codec
+        given = None if ranges is None else list(ranges)
+        rows, encoded = self._encoded(
+            lambda codec: (
+                (codec.key.bound(start), codec.key.bound(stop), codec.key.prefix(prefix)),
+                codec.bounds(given),
+            )
+        )
         return self._table.delete_range(
-            codec.key.bound(start),
-            codec.key.bound(stop),
-            codec.key.prefix(prefix),
+            *rows,
             where,
-            ranges=codec.bounds(ranges),
+            ranges=encoded,
             on_progress=on_progress,
         )
 
@@ -254,3 +257,6 @@ class TypedTable(TypedTableChanges[Row]):
             busy_timeout=busy_timeout,
         )
         return TypedScan(self._servers, self._view, self._mapping, scan, [] if keys_only else columns)
+
+    def _read(self, read: Callable[[RowCodec], T]) -> T:
+        return read_by_mapping(self._servers, self._view, self._mapping, read)

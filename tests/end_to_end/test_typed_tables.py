@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, TypedDict, assert_type
 
 import pyarrow as pa
@@ -11,6 +13,7 @@ import pytest
 import rowlock
 from rowlock.errors import FamilyNotFoundError, InvalidArgumentError, MappingError, NotACounterError, TableExistsError
 from rowlock.pytest_plugin import RowlockServer
+from rowlock_regionserver.server import Server
 
 MAPPING = "user STRING :key, orders BIGINT count:orders, score DOUBLE model:score, at TIMESTAMP :timestamp"
 FLIGHTS = (
@@ -236,6 +239,29 @@ def test_a_mapping_is_changed_widened_and_dropped(rowlock_client: rowlock.Client
         rowlock_client.alter_table("t", durability="os", replace_mapping=True)
     with pytest.raises(rowlock.TableNotFoundError):
         rowlock_client.alter_table("no", mapping="k STRING :key, n STRING f:n")
+
+
+def test_typed_tables_of_all_clients_go_on_without_the_columns_of_a_dropped_family(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as closing:
+        address = closing.enter_context(Server(tmp_path / "data")).address
+        client, *others = [closing.enter_context(rowlock.connect(address)) for _ in range(5)]
+        own = client.create_table("t", mapping="k STRING :key, a BIGINT f:a, b BIGINT g:b")
+        own.put("x", {"a": 1, "b": 2})
+        tables = [other.typed_table("t") for other in others]
+        for table in tables:
+            assert table.row("x") == {"a": 1, "b": 2}
+        client.alter_table("t", drop_families=["g"])
+        assert own.scan().to_arrow().to_pylist() == [{"k": "x", "a": 1}]
+        assert own.row("x") == {"a": 1}
+        one, several, all_rows, unknown = tables
+        assert one.row("x") == {"a": 1}
+        assert several.rows(["x"]) == [("x", {"a": 1})]
+        # A scan does not begin again by itself; the next one goes by what the table keeps now.
+        with pytest.raises(FamilyNotFoundError):
+            list(all_rows.scan())
+        assert list(all_rows.scan()) == [("x", {"a": 1})]
+        with pytest.raises(MappingError, match="no column 'b'"):
+            unknown.cells("x", "b")
 
 
 def test_bulk_reads_and_writes_of_any_program_go_by_the_kept_mapping(

@@ -179,6 +179,13 @@ _SERVER = [
         f"{BAD_INPUT}::test_of_many_connections_that_do_not_greet_the_oldest_are_dropped",
     ),
     Mutant(
+        "one iteration of the loop accepts any number of connections without a greeting",
+        "DirectClients.enter",
+        "            oldest, _ = self._greeting.popitem(last=False)\n",
+        "            oldest = next(iter(self._greeting))\n",
+        f"{BAD_INPUT}::test_no_more_are_accepted_in_one_iteration_of_the_loop_either",
+    ),
+    Mutant(
         "a direct client does not count for the last one that leaves",
         "DirectClients.greeted",
         "        self._when_count_changed(len(self._open))\n",

@@ -27,11 +27,18 @@ SESSION_MUTANTS = [
         RANDOM,
     ),
     Mutant(
-        "a session without heartbeats lives until the housekeeper comes",
+        "a session without heartbeats lives until the thread comes",
         "Sessions._find",
         "session.state is SessionState.OPEN and not self._is_over(session)",
         "session.state is SessionState.OPEN",
         f"{SESSIONS}::test_a_session_without_heartbeats_ends_and_frees_what_it_held",
+    ),
+    Mutant(
+        "a release that fails ends the thread of sessions",
+        "Sessions._end",
+        "            except Exception:\n",
+        "            except ZeroDivisionError:\n",
+        f"{SESSIONS}::test_a_release_that_fails_ends_neither_the_others_nor_the_thread",
     ),
     Mutant(
         "a session ends under a call",

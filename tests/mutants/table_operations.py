@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
-from .broken_build import Mutant
+from .broken_build import CLIENT, Mutant
 
 CRASHES = "unit/host/test_table_crashes.py::test_a_crash_at_any_call_of_a_table_operation_leaves_it_done_or_not"
 DROPPED = "unit/host/test_region_server.py::test_log_records_of_a_dropped_table_are_in_no_table_after_a_crash"
 TABLES = "unit/host/test_region_server.py"
 
+TYPED = (
+    "end_to_end/test_typed_tables.py::test_typed_tables_of_all_clients_go_on_without_the_columns_of_a_dropped_family"
+)
+
 TABLE_OPERATIONS = [
+    Mutant(
+        "a typed table does not look the mapping up again after a family was dropped",
+        "read_by_mapping",
+        "            return read(in_use.codec)\n        except STALE_MAPPING as error:\n",
+        "            return read(in_use.codec)\n        except MappingError as error:\n",
+        TYPED,
+        CLIENT,
+    ),
+    Mutant(
+        "a client that drops a family goes on with the mapping that had it",
+        "Client.alter_table",
+        "        answer = self._call_locked(methods.ALTER_TABLE, request)\n"
+        "        if mapping is not None or request.drop_families:  # The kept",
+        "        answer = self._call_locked(methods.ALTER_TABLE, request)\n        if mapping is not None:  # The kept",
+        TYPED,
+        CLIENT,
+    ),
+    Mutant(
+        "the error of a damaged region keeps its requests",
+        "ServedRegions.region",
+        "raise damage.without_frames()",
+        "raise damage",
+        f"{TABLES}::test_requests_for_a_damaged_region_are_not_kept",
+    ),
     Mutant(
         "a dropped table's regions are removed before the catalog commits",
         "RegionServer.drop_table",

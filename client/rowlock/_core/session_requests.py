@@ -139,7 +139,7 @@ class OpenedSession:
         """Raises SessionEndedError if it has ended, as far as this client knows."""
         with self._lock:
             if self._ended is not None:
-                raise self._ended
+                raise self._ended.with_traceback(None)  # Each raise would add the frames of its caller.
             if self._is_over:
                 raise SessionEndedError(f"session {self.id!r} was ended by its client", reason="its client ended it")
 

@@ -14,7 +14,7 @@ from rowlock._core import point
 from rowlock._core.batch_lines import MAX_BYTES_DEFAULT, SIZE_DEFAULT
 from rowlock._core.bulk_input import ArrowInput
 from rowlock._core.defaults import BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT
-from rowlock._core.table_mapping import InUse, TableMapping
+from rowlock._core.table_mapping import TableMapping
 from rowlock._core.typed_changes import (
     appendable,
     appended,
@@ -29,12 +29,12 @@ from rowlock._core.typed_changes import (
 from rowlock._core.typed_rows import Row, RowCodec
 from rowlock._core.view import View
 from rowlock._transport.bulk import put_arrow
-from rowlock._transport.kept_mapping import encoded_by_mapping, mapping_in_use, newer_mapping
+from rowlock._transport.kept_mapping import encoded_by_mapping, mapping_in_use
 from rowlock._transport.servers import Servers
 from rowlock.bulk_outcome import BulkResult
 from rowlock.changes import Change, TypedValue
 from rowlock.checks import Check, CompareOp
-from rowlock.errors import InvalidArgumentError, MappingError
+from rowlock.errors import InvalidArgumentError
 from rowlock.filters import Filter
 from rowlock.table import Table
 from rowlock.typed_batch import TypedBatch
@@ -213,12 +213,12 @@ class TypedTableChanges(Generic[Row]):
         mapping does not name is a MappingError. timestamp: of rows without a time of their own, by the mapping's
         timestamp column. The other arguments, the result and the errors are those of Table.put_arrow.
         """
-        mapping = self._in_use().mapping
+        in_use = mapping_in_use(self._servers, self._view, self._mapping)
         return put_arrow(
             self._servers,
             self._view,
             data,
-            mapping,
+            in_use.mapping,
             timestamp,
             batch_bytes,
             busy_timeout,
@@ -263,9 +263,3 @@ class TypedTableChanges(Generic[Row]):
 
     def _encoded(self, encode: Callable[[RowCodec], T]) -> T:
         return encoded_by_mapping(self._servers, self._view, self._mapping, encode)
-
-    def _in_use(self) -> InUse:
-        return mapping_in_use(self._servers, self._view, self._mapping)
-
-    def _newer(self, used: InUse, error: MappingError) -> InUse:
-        return newer_mapping(self._servers, self._view, self._mapping, used, error)

@@ -12,7 +12,7 @@ from rowlock._core.retry import Attempts, Kind
 from rowlock._core.view import View
 from rowlock._transport.servers import Servers
 from rowlock._uninterrupted import Uninterrupted
-from rowlock.errors import MappingError, RowlockError
+from rowlock.errors import FamilyNotFoundError, MappingError, RowlockError
 
 if TYPE_CHECKING:
     from rowlock._core.table_mapping import InUse, TableMapping
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from rowlock.mapping import Mapping
 
 T = TypeVar("T")
+
+# What a call may raise because the kept mapping has changed since: by itself, or because a family was dropped.
+STALE_MAPPING = (MappingError, FamilyNotFoundError)
 
 
 def kept_mapping_text(servers: Servers, table: str, timeout_s: float) -> str:
@@ -44,7 +47,9 @@ def mapping_in_use(servers: Servers, view: View[Text], mapping: TableMapping) ->
     return mapping.compared(kept_mapping_text(servers, view.table, view.timeout_s))
 
 
-def newer_mapping(servers: Servers, view: View[Text], mapping: TableMapping, used: InUse, error: MappingError) -> InUse:
+def _newer_mapping(
+    servers: Servers, view: View[Text], mapping: TableMapping, used: InUse, error: RowlockError
+) -> InUse:
     """Looks the kept mapping up again after an error with the one that was used. Raises the error if it is the same."""
     servers.regions.forget_table(view.table)
     found = mapping_in_use(servers, view, mapping)
@@ -60,7 +65,17 @@ def encoded_by_mapping(servers: Servers, view: View[Text], mapping: TableMapping
         try:
             return encode(in_use.codec)
         except MappingError as error:
-            in_use = newer_mapping(servers, view, mapping, in_use, error)
+            in_use = _newer_mapping(servers, view, mapping, in_use, error)
+
+
+def read_by_mapping(servers: Servers, view: View[Text], mapping: TableMapping, read: Callable[[RowCodec], T]) -> T:
+    """Returns what `read` reads; with the kept mapping, if that has changed since."""
+    in_use = mapping_in_use(servers, view, mapping)
+    while True:
+        try:
+            return read(in_use.codec)
+        except STALE_MAPPING as error:
+            in_use = _newer_mapping(servers, view, mapping, in_use, error)
 
 
 def agreed_mapping(servers: Servers, view: View[Text], mapping: Mapping | str) -> Mapping:

@@ -183,7 +183,7 @@ class Client(SnapshotCalls, ChangeCalls):
             raise InvalidArgumentError("replace_mapping needs a mapping")
         request.lock.CopyFrom(lock_options(session))
         answer = await self._call_locked(methods.ALTER_TABLE, request)
-        if mapping is not None:
+        if mapping is not None or request.drop_families:  # The kept mapping has changed.
             self._servers.regions.forget_table(name)
         return description_from(answer.table, self._servers.catalog_address)
 

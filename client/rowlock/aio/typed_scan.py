@@ -12,10 +12,9 @@ from rowlock._codec.key_scalars import Key
 from rowlock._core.table_mapping import TableMapping
 from rowlock._core.typed_rows import Row, python_rows
 from rowlock._core.view import View
-from rowlock.aio._transport.kept_mapping import mapping_in_use
+from rowlock.aio._transport.kept_mapping import STALE_MAPPING, mapping_in_use
 from rowlock.aio._transport.servers import Servers
 from rowlock.aio.scan import NoMoreRows, Scan
-from rowlock.errors import MappingError
 from rowlock.mapping import Mapping
 from rowlock.rows import check_pandas, data_frame
 
@@ -135,7 +134,7 @@ class _Reader:
         try:
             async for batch in self.scan.to_batches(mapping):
                 yield batch
-        except MappingError:
+        except STALE_MAPPING:
             # The next scan looks the kept mapping up again.
             self._servers.regions.forget_table(self._view.table)
             raise

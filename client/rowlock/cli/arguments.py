@@ -140,6 +140,16 @@ def family(text: str) -> tuple[str, FamilySettings]:
         raise ArgumentError(f"the family name {typed(name)} is not UTF-8") from error
 
 
+def families(texts: Iterable[str] | None) -> dict[str, FamilySettings]:
+    """Parses several families; None: none. Raises ArgumentError if one is given twice."""
+    found: dict[str, FamilySettings] = {}
+    for name, settings in map(family, texts or ()):
+        if name in found:
+            raise ArgumentError(f"family {name!r} is given twice")
+        found[name] = settings
+    return found
+
+
 def settings_of(found: Family) -> dict[str, str]:
     """Returns all settings of a family, in the form that `family` parses."""
     return {

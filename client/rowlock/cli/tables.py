@@ -63,12 +63,7 @@ def create(
 
     if not families and mapping is None:
         raise arguments.ArgumentError("give at least one FAMILY, or a --mapping")
-    wanted: dict[str, arguments.FamilySettings] = {}
-    for name, settings in map(arguments.family, families or ()):
-        if name in wanted:
-            raise arguments.ArgumentError(f"family {name!r} is given twice")
-        wanted[name] = settings
-    created = {name: rowlock.Family(**settings) for name, settings in wanted.items()}
+    created = {name: rowlock.Family(**settings) for name, settings in arguments.families(families).items()}
     level = arguments.durability(durability)
     options: dict[str, Any] = {} if mapping is None else {"mapping": rowlock.Mapping(mapping)}
     call.client.create_table(
@@ -125,7 +120,7 @@ def alter(
     """
     import rowlock
 
-    wanted = dict(arguments.family(text) for text in families or ())
+    wanted = arguments.families(families)
     named: dict[str, object] = {**arguments.properties(properties)}
     for name in dropped_properties or ():
         if name in named:

@@ -52,7 +52,7 @@ class ServedRegions:
         if region is None:
             damage = self._damaged.get(region_id)
             if damage is not None:
-                raise damage
+                raise damage.without_frames()  # Each raise would add the frames of its request.
             raise NotServingRegionError(f"region {region_id} is not served here; look the region up again")
         return region
 

@@ -270,8 +270,12 @@ class Sessions:
             self._changed.wait_for(lambda: not session.uninterrupted_count)
             holdings, session.holdings = session.holdings, []
             items = tuple([holding.item() for holding in holdings])
-        for holding in reversed(holdings):
-            holding.release(reason, is_stopping=is_stopping)
+        for holding, item in zip(reversed(holdings), reversed(items), strict=True):
+            try:
+                holding.release(reason, is_stopping=is_stopping)
+            except Exception:
+                # The session ends all the same, and the thread goes on with the next one.
+                logger.exception("unexpected error while %s of session %r was released", item.text, session.session_id)
         with self._changed:
             session.state = SessionState.ENDED
             del self._sessions[session.session_id]
@@ -370,7 +374,7 @@ class Sessions:
             self._changed.notify_all()
 
     def _take_those_over(self) -> list[_Session]:
-        """Marks the sessions without heartbeats as ENDING, and returns them to the housekeeper."""
+        """Marks the sessions without heartbeats as ENDING, and returns them; the caller ends them."""
         over = [each for each in self._sessions.values() if self._is_over(each)]
         for session in over:
             session.state = SessionState.ENDING

@@ -52,6 +52,13 @@ def test_create_refuses_invalid_families(console: Console, families: Sequence[st
     assert not console.connected
 
 
+def test_alter_refuses_a_family_that_is_given_twice(console: Console) -> None:
+    console.client.answers["describe"] = DESCRIPTION
+    assert console.run("alter", "t", "--set", "stats,versions=9", "--set", "stats,compression=zstd") == 2
+    assert "family 'stats' is given twice" in console.err
+    assert not console.client.calls
+
+
 def test_alter_keeps_settings_that_are_not_given(console: Console) -> None:
     console.client.answers["describe"] = DESCRIPTION
     assert console.run("alter", "t", "--set", "stats,versions=5", "--set", "more") == 0

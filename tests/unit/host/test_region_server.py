@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import threading
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -275,6 +276,25 @@ def test_a_region_with_a_damaged_manifest_is_closed_and_named_and_the_others_ser
         server.regions_of("t")
     assert list(server.damaged_regions()) == [region.region_id]
     assert len(server.regions_of("whole")) == 1
+
+
+def test_requests_for_a_damaged_region_are_not_kept(open_server: Open, tmp_path: Path) -> None:
+    server = open_server()
+    server.create_table("t", FAMILIES)
+    (region,) = server.regions_of("t")
+    open_server.end()
+    sorted((tmp_path / "regions" / str(region.region_id)).glob("manifest*"))[-1].write_bytes(b"damaged")
+    server = open_server()
+
+    def request() -> int:
+        """Returns how many frames the error has."""
+        try:
+            server.region(region.region_id)
+        except CorruptionError as error:
+            return len(traceback.extract_tb(error.__traceback__))
+        raise AssertionError("the region is damaged")
+
+    assert {request() for _ in range(5)} == {request()}
 
 
 def test_damage_in_the_log_closes_the_regions_that_lost_something_and_the_others_serve(

@@ -22,6 +22,7 @@ from rowlock_regionserver.errors import (
     SessionEndedError,
     SnapshotEndedError,
 )
+from rowlock_regionserver.rpc.messages import failures
 from rowlock_regionserver.rpc.messages.failures import end_call, error_message, parsed
 
 
@@ -167,6 +168,19 @@ def test_bytes_that_are_no_message_are_the_callers_mistake() -> None:
     assert parsed(PointRequests, b"") == PointRequests()
     with pytest.raises(InvalidRequestError, match=r"rowlock\.v1\.PointRequests"):
         parsed(PointRequests, b"\xff\xff\xff")
+
+
+def test_the_same_damage_is_logged_once_a_second(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(failures, "_log_limit", failures._LogLimit())
+    monkeypatch.setattr("rowlock_regionserver.rpc.messages.failures.time.monotonic", lambda: now)
+    for second in range(3):
+        now = 1000.0 + second
+        for number in (1, 2, 1, 2):
+            error_message(errors.CorruptionError(f"cf/{number}.store", 7, "checksum 1", "2"), "scanning")
+    assert len(caplog.records) == 6
 
 
 def test_damage_is_logged_and_other_errors_are_not(caplog: pytest.LogCaptureFixture) -> None:

@@ -114,6 +114,26 @@ def test_what_a_session_holds_is_released_newest_first_when_it_ends(sessions: Se
     assert (caught.value.reason, caught.value.ended_ms) == ("kim ended it", ended.ended_ms)
 
 
+def test_a_release_that_fails_ends_neither_the_others_nor_the_thread(
+    sessions: Sessions, clock: ManualClock, released: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing(Held):
+        def release(self, reason: str, *, is_stopping: bool) -> None:
+            raise OSError("the disk is gone")
+
+    for session_id in ("a", "b"):
+        ref = sessions.open(session_id, "ana").ref
+        sessions.attach(ref, Held(f"it of {session_id}", released))
+        sessions.attach(ref, Failing("the failing one", released))
+        clock.advance(1000)
+        sessions.infos()
+        wait_until(lambda: not sessions.infos())
+    assert released == [f"it of {session_id}: it had no heartbeat for 1 s" for session_id in ("a", "b")]
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
+        f"unexpected error while the failing one of session {session_id!r} was released" for session_id in ("a", "b")
+    ]
+
+
 def test_a_detached_holding_is_released_by_its_owner_once(sessions: Sessions, released: list[str]) -> None:
     ref, held = sessions.open("a", "ana").ref, Held("it", released)
     sessions.attach(ref, held)
@@ -130,7 +150,7 @@ def test_a_session_without_heartbeats_ends_and_frees_what_it_held(
 ) -> None:
     ref = sessions.open("a", "ana").ref
     sessions.attach(ref, Held("it", released))
-    wait_until(lambda: sessions._thread_wakes_at < math.inf)  # The housekeeper waits.
+    wait_until(lambda: sessions._thread_wakes_at < math.inf)  # The thread waits.
     for _ in range(3):
         clock.advance(999)
         sessions.heartbeat(ref)
@@ -143,7 +163,7 @@ def test_a_session_without_heartbeats_ends_and_frees_what_it_held(
     assert sessions.statistics().expired_count == 1
 
 
-def test_the_housekeeper_ends_a_session_that_nobody_asks_about(
+def test_a_thread_ends_a_session_that_nobody_asks_about(
     sessions: Sessions, clock: ManualClock, released: list[str]
 ) -> None:
     ref = sessions.open("a", "ana", "", 20).ref  # The thread looks at the clock when so much time has passed.

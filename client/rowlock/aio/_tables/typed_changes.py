@@ -13,7 +13,7 @@ from rowlock._core import point
 from rowlock._core.batch_lines import MAX_BYTES_DEFAULT, SIZE_DEFAULT
 from rowlock._core.bulk_input import ArrowInput
 from rowlock._core.defaults import BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT
-from rowlock._core.table_mapping import InUse, TableMapping
+from rowlock._core.table_mapping import TableMapping
 from rowlock._core.typed_changes import (
     appendable,
     appended,
@@ -28,14 +28,14 @@ from rowlock._core.typed_changes import (
 from rowlock._core.typed_rows import Row, RowCodec
 from rowlock._core.view import View
 from rowlock.aio._transport.bulk import put_arrow
-from rowlock.aio._transport.kept_mapping import encoded_by_mapping, mapping_in_use, newer_mapping
+from rowlock.aio._transport.kept_mapping import encoded_by_mapping, mapping_in_use
 from rowlock.aio._transport.servers import Servers
 from rowlock.aio.table import Table
 from rowlock.aio.typed_batch import TypedBatch
 from rowlock.bulk_outcome import BulkResult
 from rowlock.changes import Change, TypedValue
 from rowlock.checks import Check, CompareOp
-from rowlock.errors import InvalidArgumentError, MappingError
+from rowlock.errors import InvalidArgumentError
 from rowlock.filters import Filter
 from rowlock.typed_checks import TypedCheckResult
 
@@ -212,12 +212,12 @@ class TypedTableChanges(Generic[Row]):
         mapping does not name is a MappingError. timestamp: of rows without a time of their own, by the mapping's
         timestamp column. The other arguments, the result and the errors are those of Table.put_arrow.
         """
-        mapping = (await self._in_use()).mapping
+        in_use = await mapping_in_use(self._servers, self._view, self._mapping)
         return await put_arrow(
             self._servers,
             self._view,
             data,
-            mapping,
+            in_use.mapping,
             timestamp,
             batch_bytes,
             busy_timeout,
@@ -262,9 +262,3 @@ class TypedTableChanges(Generic[Row]):
 
     async def _encoded(self, encode: Callable[[RowCodec], T]) -> T:
         return await encoded_by_mapping(self._servers, self._view, self._mapping, encode)
-
-    async def _in_use(self) -> InUse:
-        return await mapping_in_use(self._servers, self._view, self._mapping)
-
-    async def _newer(self, used: InUse, error: MappingError) -> InUse:
-        return await newer_mapping(self._servers, self._view, self._mapping, used, error)

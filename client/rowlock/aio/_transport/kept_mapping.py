@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from rowlock._codec.columns import Text
@@ -12,7 +12,7 @@ from rowlock._core.retry import Attempts, Kind
 from rowlock._core.view import View
 from rowlock._uninterrupted import Uninterrupted
 from rowlock.aio._transport.servers import Servers
-from rowlock.errors import MappingError, RowlockError
+from rowlock.errors import FamilyNotFoundError, MappingError, RowlockError
 
 if TYPE_CHECKING:
     from rowlock._core.table_mapping import InUse, TableMapping
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from rowlock.mapping import Mapping
 
 T = TypeVar("T")
+
+# What a call may raise because the kept mapping has changed since: by itself, or because a family was dropped.
+STALE_MAPPING = (MappingError, FamilyNotFoundError)
 
 
 async def kept_mapping_text(servers: Servers, table: str, timeout_s: float) -> str:
@@ -44,8 +47,8 @@ async def mapping_in_use(servers: Servers, view: View[Text], mapping: TableMappi
     return mapping.compared(await kept_mapping_text(servers, view.table, view.timeout_s))
 
 
-async def newer_mapping(
-    servers: Servers, view: View[Text], mapping: TableMapping, used: InUse, error: MappingError
+async def _newer_mapping(
+    servers: Servers, view: View[Text], mapping: TableMapping, used: InUse, error: RowlockError
 ) -> InUse:
     """Looks the kept mapping up again after an error with the one that was used. Raises the error if it is the same."""
     servers.regions.forget_table(view.table)
@@ -64,7 +67,19 @@ async def encoded_by_mapping(
         try:
             return encode(in_use.codec)
         except MappingError as error:
-            in_use = await newer_mapping(servers, view, mapping, in_use, error)
+            in_use = await _newer_mapping(servers, view, mapping, in_use, error)
+
+
+async def read_by_mapping(
+    servers: Servers, view: View[Text], mapping: TableMapping, read: Callable[[RowCodec], Awaitable[T]]
+) -> T:
+    """Returns what `read` reads; with the kept mapping, if that has changed since."""
+    in_use = await mapping_in_use(servers, view, mapping)
+    while True:
+        try:
+            return await read(in_use.codec)
+        except STALE_MAPPING as error:
+            in_use = await _newer_mapping(servers, view, mapping, in_use, error)
 
 
 async def agreed_mapping(servers: Servers, view: View[Text], mapping: Mapping | str) -> Mapping:

@@ -115,7 +115,9 @@ class DirectClients:
         self._all_left.clear()
         self._greeting[connection] = None
         if len(self._greeting) > GREETING_COUNT_MAX:
-            next(iter(self._greeting)).drop(f"more than {GREETING_COUNT_MAX} connections have not greeted")
+            # Removed here: it leaves in a later iteration of the loop, and more may be accepted in this one.
+            oldest, _ = self._greeting.popitem(last=False)
+            oldest.drop(f"more than {GREETING_COUNT_MAX} connections have not greeted")
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_SWEEP_SECONDS, self._sweep)
 

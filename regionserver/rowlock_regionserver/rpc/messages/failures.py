@@ -46,7 +46,9 @@ STATUS_FAMILY_BYTES_MAX = 128
 # Sessions and rows that an error lists.
 _LISTED_MAX, _LISTED_BYTES_MAX = 100, 1000
 
-_LACK_LOG_SECONDS_MIN = 1.0
+# Between two log lines of one kind.
+_LOG_SECONDS_MIN = 1.0
+_LOG_KINDS_MAX = 100
 
 _CODES: dict[type[RegionServerError], str] = {
     getattr(errors, row.server.name): row.code.name for row in ERRORS if row.code is not None and row.server is not None
@@ -59,20 +61,23 @@ _STATUSES: dict[int, grpc.StatusCode] = {
 M = TypeVar("M", bound=Message)
 
 
-class _LackLog:
-    """The log lines of lacks of memory: one a second at most, however many requests are refused. Thread-safe."""
+class _LogLimit:
+    """Allows one line of a kind each second, however many requests are refused. Thread-safe."""
 
     def __init__(self) -> None:
-        self._next_at = 0.0
+        self._next_at: dict[str, float] = {}
 
-    def log(self, error: OutOfMemoryError) -> None:
+    def allows(self, kind: str) -> bool:
         now = time.monotonic()
-        if now >= self._next_at:
-            self._next_at = now + _LACK_LOG_SECONDS_MIN
-            logger.warning("a request was refused: %s", error)
+        if now < self._next_at.get(kind, 0.0):
+            return False
+        if len(self._next_at) >= _LOG_KINDS_MAX:
+            self._next_at.clear()
+        self._next_at[kind] = now + _LOG_SECONDS_MIN
+        return True
 
 
-_lacks = _LackLog()
+_log_limit = _LogLimit()
 
 
 def error_message(error: BaseException, doing: str) -> Error:
@@ -85,9 +90,10 @@ def error_message(error: BaseException, doing: str) -> Error:
             "error. If the request was a change, its outcome is unknown",
         )
     if isinstance(error, CorruptionError):
-        logger.error("damage found while %s: %s", doing, error)
-    elif isinstance(error, OutOfMemoryError):
-        _lacks.log(error)
+        if _log_limit.allows(error.message):
+            logger.error("damage found while %s: %s", doing, error)
+    elif isinstance(error, OutOfMemoryError) and _log_limit.allows("lack of memory"):
+        logger.warning("a request was refused: %s", error)
     message = Error(
         code=next(_CODES[kind] for kind in type(error).__mro__ if kind in _CODES),
         message=error.message,

@@ -374,6 +374,20 @@ def test_a_table_of_the_kept_mapping_follows_it_when_a_value_does_not_fit(
         table.put("a", {"x": 1})
 
 
+def test_bounds_that_do_not_fit_are_encoded_by_the_kept_mapping(db: rowlock.Client, fake_server: FakeServer) -> None:
+    fake_server.mapping = "n INT :key text, v INT f:v"
+    fake_server.scan = lambda request: iter(())
+    large = 1 << 40
+    for call in ("count", "delete_range"):
+        fake_server.mapping = "n INT :key text, v INT f:v"
+        db._servers.regions.forget_table("t")
+        table = db.typed_table("t")
+        fake_server.mapping = "n BIGINT :key text, v INT f:v"
+        ranges = iter([(None, large)])  # for one pass
+        assert getattr(table, call)(ranges=ranges) == 0
+        assert "BIGINT" in table.mapping.text
+
+
 def test_a_mapping_of_ones_own_is_compared_again_when_a_value_does_not_fit(
     db: rowlock.Client, fake_server: FakeServer
 ) -> None:

@@ -292,6 +292,38 @@ def test_of_many_connections_that_do_not_greet_the_oldest_are_dropped(
     run_port(test)
 
 
+def test_no_more_are_accepted_in_one_iteration_of_the_loop_either(
+    run_port: RunPort, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rowlock_regionserver.rpc.direct.clients.GREETING_COUNT_MAX", 5)
+
+    class Accepted:
+        """A connection that leaves in a later iteration of the loop, as those of sockets do."""
+
+        def __init__(self) -> None:
+            self.drop_count = 0
+
+        def look(self, now: float) -> None: ...
+
+        def stop(self) -> None: ...
+
+        def abort(self) -> None: ...
+
+        def drop(self, reason: str) -> None:
+            self.drop_count += 1
+
+    async def test(port: Port) -> None:
+        accepted = [Accepted() for _ in range(20)]
+        for connection in accepted:
+            port.clients.enter(connection)
+            assert port.clients.greeting_count <= 5
+        assert [connection.drop_count for connection in accepted] == [1] * 15 + [0] * 5
+        for connection in accepted:
+            port.clients.leave(connection)
+
+    run_port(test)
+
+
 def test_dropped_connections_have_one_line_a_second_together(
     run_port: RunPort, caplog: pytest.LogCaptureFixture
 ) -> None:
