@@ -41,7 +41,7 @@ from rowlock.schema import (
     description_from,
     server_info_from,
 )
-from rowlock.session import Session
+from rowlock.session import Session, end_own_sessions
 from rowlock.snapshot import Snapshot, new_snapshot, renew_snapshot
 from rowlock.table import Table
 
@@ -345,8 +345,15 @@ class Client(SnapshotCalls, ChangeCalls):
         return self._servers.statistics()
 
     def close(self) -> None:
-        """Closes all connections. Calls in flight end with ClosedError or UnknownOutcomeError. Idempotent."""
-        self._servers.close()
+        """Ends what the client holds, and closes all connections. Idempotent.
+
+        It ends the sessions that it opened with random ids, with their locks and bulk writes; for that it waits two
+        seconds at most. Calls in flight end with ClosedError or UnknownOutcomeError.
+        """
+        try:
+            end_own_sessions(self._servers)
+        finally:
+            self._servers.close()
 
     def __enter__(self) -> Client:
         return self

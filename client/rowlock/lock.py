@@ -76,12 +76,18 @@ class Lock:
         """Releases the lock. Raises SessionEndedError if it was lost before. Idempotent."""
         if self._is_released:
             return
-        self._is_released = True
         if self._is_session_mine:
-            self.session._end()  # private to the package
+            try:
+                self.session._end()  # private to the package
+            finally:
+                self._is_released = not self.session.is_open  # Else an interruption came before the call.
             return
+        request = _release_of(self._request)
         with self.session.noting_its_end():
-            call_to_end(self._servers, methods.RELEASE_LOCK, _release_of(self._request), self._timeout_s)
+            try:
+                call_to_end(self._servers, methods.RELEASE_LOCK, request, self._timeout_s)
+            finally:
+                self._is_released = True
 
     def __enter__(self) -> Lock:
         return self
@@ -110,20 +116,21 @@ def take_lock(
     """See Client.lock."""
     request = lock_request(tables, mode, region, purpose)
     is_mine = session is None
-    if session is None:
-        named = ", ".join([target.table for target in request.targets])
-        session = open_session(servers, purpose or f"lock of {named}", None, None, IDLE_S_DEFAULT, timeout_s)
-    ref = checked_ref(session)
+    if session is not None:
+        checked_ref(session)
     try:
-        request.session.CopyFrom(ref)
+        if session is None:
+            named = ", ".join([target.table for target in request.targets])
+            session = open_session(servers, purpose or f"lock of {named}", None, None, IDLE_S_DEFAULT, timeout_s)
+        request.session.CopyFrom(session.ref)
         with session.noting_its_end():
             taken = call_with_locks(servers, methods.TAKE_LOCK, request, policy, timeout_s, work_s=timeout_s)
     except BaseException:
         # The lock may have been taken, and the answer lost.
         with contextlib.suppress(RowlockError):
-            if is_mine:
+            if session is not None and is_mine:
                 session.end()
-            elif session.is_open:
+            elif session is not None and session.is_open:
                 servers.call(methods.RELEASE_LOCK, _release_of(request), timeout_s)
         raise
     return Lock(servers, session, request, taken.number, timeout_s, is_session_mine=is_mine)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from types import TracebackType
 
 from rowlock_proto.v1 import sessions_pb2, types_pb2
@@ -16,13 +17,16 @@ from rowlock._transport.heartbeat import Heartbeat
 from rowlock._transport.servers import Servers
 from rowlock.errors import RowlockError, SessionEndedError
 
+# How long closing a client may wait for its sessions to end.
+_CLOSING_S = 2.0
+
 
 class Session(OpenedSession):
     """A session, returned by `Client.session`. Pass it to snapshots, scans, locks, bulk writes and table operations.
 
     It sends heartbeats as long as it is open and something refers to it. It ends with its `with` block, by
-    `end`, without heartbeats for `idle_s`, and when an operator or the server ends it. Then everything that it held is
-    released, and calls that name it raise SessionEndedError. docs/sessions.md.
+    `end`, without heartbeats for `idle_s`, when an operator or the server ends it, and with its client if its id is
+    random. Then everything that it held is released, and calls that name it raise SessionEndedError. docs/sessions.md.
     """
 
     def __init__(self, servers: Servers, message: sessions_pb2.Session, timeout_s: float) -> None:
@@ -48,13 +52,19 @@ class Session(OpenedSession):
                 self._end()
         self._heartbeat.stop()
 
-    def _end(self) -> None:
-        """Ends the session. Raises SessionEndedError if it has ended before."""
+    def _end(self, timeout_s: float | None = None, work_s: float = TABLE_OPERATION_S) -> None:
+        """Ends the session. Raises SessionEndedError if it has ended before.
+
+        timeout_s: None: the client's. An interruption before the call leaves the session open.
+        """
         self.check()
-        self._heartbeat.stop()
-        self.note_ended(None)
         request = sessions_pb2.EndSessionRequest(session=self.ref)
-        call_to_end(self._servers, methods.END_SESSION, request, self._timeout_s, work_s=TABLE_OPERATION_S)
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
+        try:
+            call_to_end(self._servers, methods.END_SESSION, request, timeout_s, work_s=work_s)
+        finally:
+            self.note_ended(None)
+            self._heartbeat.stop()
 
     def __enter__(self) -> Session:
         return self
@@ -74,9 +84,22 @@ def open_session(
     request = open_request(purpose, session_id, owner, idle_s)
     try:
         answer = servers.call(methods.OPEN_SESSION, request, timeout_s)
-        return Session(servers, answer.session, timeout_s)
+        session = Session(servers, answer.session, timeout_s)
+        if session_id is None:
+            servers.sessions.add(session)
+        return session
     except BaseException as error:
         if session_id is None:  # With an id of the caller's choice it may have been open before.
             ending = sessions_pb2.EndSessionRequest(session=types_pb2.SessionRef(session_id=request.session_id))
             end_if_interrupted(error, servers, methods.END_SESSION, ending)
         raise
+
+
+def end_own_sessions(servers: Servers) -> None:
+    """Ends the sessions that the client has opened, with random ids, as far as that succeeds within two seconds."""
+    stop = time.monotonic() + _CLOSING_S
+    for session in servers.sessions.open_ones():
+        remaining_s = stop - time.monotonic()
+        if remaining_s > 0 and isinstance(session, Session):
+            with contextlib.suppress(RowlockError):  # The server ends it when its idle limit is over.
+                session._end(remaining_s, work_s=0.0)

@@ -9,12 +9,14 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import rowlock
 from rowlock.cli.main import main
 from rowlock.pytest_plugin import RowlockServer
+from rowlock_regionserver.server import Server
 
 from tests.waiting import wait_until
 
@@ -61,6 +63,31 @@ def test_a_session_is_listed_with_what_it_holds_until_its_block_ends(rowlock_cli
         list(table.scan(snapshot=snapshot))
     with pytest.raises(rowlock.SessionEndedError, match="was ended by its client"):
         rowlock_client.snapshot("t", session=session)
+
+
+def test_a_client_that_is_closed_leaves_no_lock_and_no_bulk_write(
+    rowlock_server: RowlockServer, rowlock_client: rowlock.Client
+) -> None:
+    rowlock_client.create_table("t", ["f"])
+    leaving = rowlock.connect(rowlock_server.address)
+    lock = leaving.lock("t", "shared")
+    write = leaving.bulk_write("t")
+    write.put(b"r", {"f:q": b"1"})
+    leaving.session("a session that others know by its id", session_id="load-42")
+    assert len(rowlock_client.sessions()) == 3
+    leaving.close()
+    assert [info.session_id for info in rowlock_client.sessions()] == ["load-42"]
+    assert (lock.is_held, write.session.is_open) == (False, False)
+    rowlock_client.drop_table("t")
+
+
+def test_a_client_can_be_closed_when_its_server_is_gone(tmp_path: Path) -> None:
+    with Server(tmp_path / "data") as server:
+        leaving = rowlock.connect(server.address)
+        leaving.create_table("t", ["f"])
+        lock = leaving.lock("t", "shared")
+    leaving.close()
+    assert not lock.is_held
 
 
 def test_a_session_that_an_operator_ends_is_ended_for_its_owner(rowlock_client: rowlock.Client, run: Run) -> None:

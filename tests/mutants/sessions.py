@@ -11,7 +11,67 @@ BULK_COMMIT = "unit/host/test_bulk_commit.py"
 CLIENT_STATE = "unit/host/test_client_state.py"
 RANDOM = "property/test_locks.py::test_locks_of_64_sessions_that_die_are_those_of_the_model"
 
+INTERRUPTIONS = "unit/client/blocking/test_interruptions.py"
+
 SESSION_MUTANTS = [
+    Mutant(
+        "a release that was interrupted before its call can't be repeated",
+        "Lock.release",
+        "                self.session._end()  # private to the package\n            finally:\n"
+        "                self._is_released = not self.session.is_open",
+        "                self.session._end()  # private to the package\n            finally:\n"
+        "                self._is_released = True",
+        f"{INTERRUPTIONS}::test_a_release_that_is_interrupted_before_its_call_can_be_repeated",
+        CLIENT,
+    ),
+    Mutant(
+        "closing a client leaves its locks",
+        "Client.close",
+        "            end_own_sessions(self._servers)\n        finally:\n            self._servers.close()",
+        "            pass\n        finally:\n            self._servers.close()",
+        f"{INTERRUPTIONS}::test_closing_a_client_ends_the_sessions_with_ids_of_its_own",
+        CLIENT,
+    ),
+    Mutant(
+        "a client that is closed ends sessions that others know by their ids",
+        "open_session",
+        "        session = Session(servers, answer.session, timeout_s)\n        if session_id is None:\n"
+        "            servers.sessions.add(session)\n        return session\n    except BaseException as error:\n"
+        "        if session_id is None:  # With an id of the caller's choice it may have been open before.\n"
+        "            ending = sessions_pb2.EndSessionRequest("
+        "session=types_pb2.SessionRef(session_id=request.session_id))\n            end_if",
+        "        session = Session(servers, answer.session, timeout_s)\n        if True:\n"
+        "            servers.sessions.add(session)\n        return session\n    except BaseException as error:\n"
+        "        if session_id is None:  # With an id of the caller's choice it may have been open before.\n"
+        "            ending = sessions_pb2.EndSessionRequest("
+        "session=types_pb2.SessionRef(session_id=request.session_id))\n            end_if",
+        f"{INTERRUPTIONS}::test_closing_a_client_ends_the_sessions_with_ids_of_its_own",
+        CLIENT,
+    ),
+    Mutant(
+        "an end that overtakes the opening of its session finds none",
+        "Sessions.end",
+        "            self._changed.wait_for(lambda: ref.session_id not in self._opening)\n",
+        "",
+        f"{SESSIONS}::test_an_end_that_overtakes_the_opening_waits_for_it",
+    ),
+    Mutant(
+        "a stream of batches that is interrupted at its opening keeps a thread",
+        "BulkStream.__init__",
+        "            self._messages.put(None)  # An",
+        "            pass  # An",
+        "unit/client/test_grpc_stream.py"
+        "::test_an_interruption_when_a_stream_of_batches_has_just_opened_leaves_no_thread",
+        CLIENT,
+    ),
+    Mutant(
+        "a channel on which no call ends stays in use",
+        "Connections._forget_channel",
+        "self._channels.pop(address, None), ",
+        "",
+        "unit/client/test_calls.py::test_a_channel_on_which_no_call_ends_is_replaced",
+        CLIENT,
+    ),
     Mutant(
         "the lock of a dead session is not released",
         "SessionLock.release",

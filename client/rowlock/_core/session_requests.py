@@ -9,6 +9,7 @@ import platform
 import re
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -73,6 +74,22 @@ def checked_id(session_id: str) -> str:
             f"{session_id!r:.100} is not a session id: use 1 to 128 letters, digits, '_', '.', ':' and '-'"
         )
     return session_id
+
+
+class OwnSessions:
+    """The sessions that a client has opened, with random ids, as long as something refers to them. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._known: set[weakref.ref[OpenedSession]] = set()  # without a lock: each of its methods is atomic
+
+    def add(self, session: OpenedSession) -> None:
+        """Adds a session."""
+        self._known.add(weakref.ref(session, self._known.discard))
+
+    def open_ones(self) -> list[OpenedSession]:
+        """Returns those that are open, as far as this client knows."""
+        found = [known() for known in list(self._known)]
+        return [session for session in found if session is not None and session.is_open]
 
 
 class OpenedSession:

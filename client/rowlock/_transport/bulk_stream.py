@@ -30,6 +30,13 @@ class BulkStream:
         self._servers = servers
         self._timeout_s = timeout_s
         self._messages: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        try:
+            self._open(servers, region)
+        except BaseException:
+            self._messages.put(None)  # An interruption may come when it is open; a thread of grpc waits for this.
+            raise
+
+    def _open(self, servers: Servers, region: Region) -> None:
         with Uninterrupted(), gate:
             open_stream = servers.channel(region.server).stream_stream(
                 methods.BULK_PUT.path,

@@ -21,6 +21,7 @@ from rowlock._core.regions import RegionCache
 from rowlock._core.retry import REPEATED_FOR_S, Kind
 from rowlock._core.search import PROTOCOL
 from rowlock._core.sequences import Sequences
+from rowlock._core.session_requests import OwnSessions
 from rowlock._transport import methods
 from rowlock._transport.channels import Target, channel_options
 from rowlock._transport.fork import check_usable, gate, keep_alive, note_disconnect, register
@@ -40,6 +41,29 @@ A = TypeVar("A")
 
 # How long opening a connection that is held open may take; the server waits for its first client a little longer.
 _HOLD_OPEN_S = 5.0
+
+# A call that has not ended so long after its deadline never will: grpc ends calls at their deadlines.
+_STUCK_S = 5.0
+
+
+class StuckChannelError(grpc.RpcError):
+    """A call that did not end at its deadline, because nothing of its channel does any more.
+
+    An exception of a signal handler can leave a lock of grpc's Python code held: see Uninterrupted, which only puts
+    SIGINT off.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        super().__init__(f"the call did not end at its deadline, {timeout_s:g} s; the next one uses another connection")
+
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.UNAVAILABLE
+
+    def details(self) -> str:
+        return str(self)
+
+    def trailing_metadata(self) -> tuple[()]:
+        return ()
 
 
 class Connections:
@@ -70,6 +94,7 @@ class Connections:
     def _start(self) -> None:
         self.regions = RegionCache()
         self.sequences = Sequences()
+        self.sessions = OwnSessions()
         self.timeouts = Timeouts()
         # Held while a region is looked up, and before self._lock. Reentrant, so that a thread that was interrupted can
         # release it without knowing whether it holds it.
@@ -195,6 +220,7 @@ class Connections:
 
         Raises grpc.RpcError, or ClosedError if the client was closed meanwhile.
         """
+        timeout_s = max(0.001, timeout_s)
         with gate.unrepeatable() if kind is Kind.PLAIN_CHANGE else gate:
             with Uninterrupted():
                 call: grpc.UnaryUnaryMultiCallable[Q, A] = self.channel(address).unary_unary(
@@ -202,12 +228,23 @@ class Connections:
                 )
                 try:
                     # A future can be cancelled.
-                    answer = call.future(request, timeout=max(0.001, timeout_s), metadata=self.metadata(region))
+                    answer = call.future(request, timeout=timeout_s, metadata=self.metadata(region))
                 except ValueError as failed:
                     # grpc raises it for a closed channel.
                     raise ClosedError("the client was closed") from failed
             with Uninterrupted(answer.cancel):
-                return answer.result()
+                # The process may be stopped for longer than a deadline; then grpc's thread needs a moment, too.
+                for wait_s in (timeout_s, _STUCK_S):
+                    with contextlib.suppress(grpc.FutureTimeoutError):
+                        return answer.result(wait_s)
+            self._forget_channel(address)
+            raise StuckChannelError(timeout_s)
+
+    def _forget_channel(self, address: str) -> None:
+        """Makes the next call open another channel. This one can't be closed: that might block, too."""
+        with self._lock:
+            stuck = self._channels.pop(address, None), self._targets.pop(address, None)
+        keep_alive(stuck)
 
     def link(self, address: str, folder_id: str) -> ServerLink:
         """Returns the link to a server for point operations."""

@@ -27,7 +27,7 @@ from rowlock._transport import methods
 from rowlock.aio._change_calls import ChangeCalls
 from rowlock.aio._snapshot_calls import SnapshotCalls
 from rowlock.aio._unfinished import MakingSnapshot
-from rowlock.aio.session import Session
+from rowlock.aio.session import Session, end_own_sessions
 from rowlock.aio.snapshot import Snapshot, new_snapshot, renew_snapshot
 from rowlock.aio.table import Table
 from rowlock.errors import (
@@ -348,8 +348,15 @@ class Client(SnapshotCalls, ChangeCalls):
         return self._servers.statistics()
 
     async def close(self) -> None:
-        """Closes all connections. Calls in flight end with ClosedError or UnknownOutcomeError. Idempotent."""
-        await self._servers.close()
+        """Ends what the client holds, and closes all connections. Idempotent.
+
+        It ends the sessions that it opened with random ids, with their locks and bulk writes; for that it waits two
+        seconds at most. Calls in flight end with ClosedError or UnknownOutcomeError.
+        """
+        try:
+            await end_own_sessions(self._servers)
+        finally:
+            await self._servers.close()
 
     async def __aenter__(self) -> Client:
         return self

@@ -22,7 +22,7 @@ import contextlib
 import logging
 import math
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -114,6 +114,7 @@ class Sessions:
         # Guarded by self._changed:
         self._sessions: dict[str, _Session] = {}
         self._ended: OrderedDict[str, SessionInfo] = OrderedDict()  # by id, the last opening; the oldest end first
+        self._opening: Counter[str] = Counter()  # the ids of openings that wait for a number
         self._opened_count = 0
         self._expired_count = 0
         self._is_stopped = False
@@ -134,12 +135,20 @@ class Sessions:
             known = self._open_by(session_id, owner)
             if known is not None:
                 return known.info()
-        number = self._next_number()
-        with self._changed:
-            known = self._open_by(session_id, owner)
-            if known is None:
-                known = self._add(session_id, number, owner, purpose, idle_ms, self._clock.now_ms())
-            return known.info()
+            self._opening[session_id] += 1
+        try:
+            number = self._next_number()
+            with self._changed:
+                known = self._open_by(session_id, owner)
+                if known is None:
+                    known = self._add(session_id, number, owner, purpose, idle_ms, self._clock.now_ms())
+                return known.info()
+        finally:
+            with self._changed:
+                self._opening[session_id] -= 1
+                if not self._opening[session_id]:
+                    del self._opening[session_id]
+                self._changed.notify_all()
 
     def restore(
         self, session_id: str, number: int, owner: str, purpose: str, idle_ms: int, started_ms: int
@@ -167,6 +176,8 @@ class Sessions:
         Raises SessionEndedError if it has ended before.
         """
         with self._changed:
+            # A client that gave its opening up may end it before that has a number.
+            self._changed.wait_for(lambda: ref.session_id not in self._opening)
             session = self._find(ref, to_end=True)
             if session.state is SessionState.OPEN:
                 session.state = SessionState.ENDING

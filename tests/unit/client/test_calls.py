@@ -7,12 +7,14 @@ import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import grpc
 import pytest
 import rowlock
 from rowlock._core.search import PROTOCOL
+from rowlock._transport import methods
 from rowlock._transport.servers import Servers
 from rowlock.aio._transport.servers import Servers as AsyncioServers
-from rowlock_proto.v1 import types_pb2
+from rowlock_proto.v1 import catalog_pb2, types_pb2
 
 from tests.threads import is_at
 from tests.unit.client.answer_threads import answer_threads
@@ -138,6 +140,32 @@ def test_in_the_child_of_a_fork_a_client_has_nothing_with_a_lock_of_its_parents(
     assert servers.regions is not parents[0]
     assert servers.sequences is not parents[1]
     assert servers.sequences.client_id != parents[1].client_id
+
+
+class StuckChannel:
+    """A channel of which no call ends any more."""
+
+    def unary_unary(self, *_: object, **__: object) -> StuckChannel:
+        return self
+
+    def future(self, *_: object, **__: object) -> StuckChannel:
+        return self
+
+    def cancel(self) -> None: ...
+
+    def result(self, timeout: float) -> object:
+        raise grpc.FutureTimeoutError
+
+
+def test_a_channel_on_which_no_call_ends_is_replaced(
+    db: rowlock.Client, servers: Servers, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert db.tables() == ["t"]
+    monkeypatch.setitem(servers._channels, fake_server.address, StuckChannel())
+    with pytest.raises(grpc.RpcError, match="did not end at its deadline") as stuck:
+        servers.call_once(fake_server.address, methods.LIST_TABLES, catalog_pb2.ListTablesRequest(), 60)
+    assert isinstance(servers.error_for(stuck.value, fake_server.address), rowlock.ServerUnavailableError)
+    assert db.tables() == ["t"]
 
 
 def test_a_closed_client_says_so(fake_server: FakeServer) -> None:

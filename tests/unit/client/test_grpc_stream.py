@@ -8,9 +8,12 @@ import time
 import pyarrow as pa
 import pytest
 import rowlock
+from rowlock._transport import bulk_stream
 from rowlock._transport.servers import Servers
+from rowlock._uninterrupted import Uninterrupted
 
 from tests.unit.client.fake_server import FakeServer
+from tests.waiting import wait_until
 
 
 def test_a_channel_that_is_closed_before_a_stream_is_opened_on_it_is_a_closed_client(
@@ -38,3 +41,20 @@ def test_a_stream_whose_thread_can_not_be_started_is_opened_again(db: rowlock.Cl
             table.put("row", {"f:q": "1"})
     table.put("other", {"f:q": "1"})
     assert set(fake_server.rows) == {b"other"}
+
+
+def test_an_interruption_when_a_stream_of_batches_has_just_opened_leaves_no_thread(
+    servers: Servers, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class InterruptedAtTheEnd(Uninterrupted):
+        def __exit__(self, *_: object) -> None:
+            raise KeyboardInterrupt
+
+    region = servers.region_of("t", b"row", time.monotonic() + 60)
+    before = threading.active_count()
+    with monkeypatch.context() as patched:
+        patched.setattr(bulk_stream, "Uninterrupted", InterruptedAtTheEnd)
+        for _ in range(5):
+            with pytest.raises(KeyboardInterrupt):
+                bulk_stream.BulkStream(servers, region, 60)
+    wait_until(lambda: threading.active_count() <= before)

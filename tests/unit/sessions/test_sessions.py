@@ -238,6 +238,37 @@ def test_an_end_waits_for_a_commit_and_takes_no_more_calls(sessions: Sessions, r
     assert released == ["it: over"]
 
 
+def test_an_end_that_overtakes_the_opening_waits_for_it(clock: ManualClock) -> None:
+    may_continue = threading.Event()
+
+    def next_number() -> int:
+        assert may_continue.wait(WAIT_S)
+        return 7
+
+    sessions = Sessions(CONFIG, clock, next_number)
+    with ThreadPoolExecutor(2) as threads:
+        opening = threads.submit(sessions.open, "a", "ana")
+        wait_until(lambda: bool(sessions._opening))
+        ending = threads.submit(sessions.end, SessionRef("a", 0), "its client gave it up")
+        assert not ending.done()
+        may_continue.set()
+        assert opening.result(WAIT_S).session_id == "a"
+        assert ending.result(WAIT_S).number == 7
+    assert (sessions.infos(), sessions._opening) == ([], {})
+    sessions.stop()
+
+
+def test_an_opening_without_a_number_does_not_keep_an_end_waiting(clock: ManualClock) -> None:
+    def next_number() -> int:
+        raise OSError("the disk is gone")
+
+    sessions = Sessions(CONFIG, clock, next_number)
+    with pytest.raises(OSError, match="gone"):
+        sessions.open("a", "ana")
+    with pytest.raises(SessionEndedError):
+        sessions.end(SessionRef("a", 0), "its client gave it up")
+
+
 def test_two_that_end_a_session_both_return_when_all_is_released(sessions: Sessions, released: list[str]) -> None:
     ref, held = sessions.open("a", "ana").ref, Held("it", released)
     held.may_end.clear()

@@ -20,6 +20,7 @@ from rowlock._core.regions import RegionCache
 from rowlock._core.retry import REPEATED_FOR_S
 from rowlock._core.search import PROTOCOL
 from rowlock._core.sequences import Sequences
+from rowlock._core.session_requests import OwnSessions
 from rowlock._transport import methods
 from rowlock._transport.channels import Target, channel_options
 from rowlock._transport.fork import check_usable, keep_alive, note_disconnect, register
@@ -67,6 +68,7 @@ class Connections:
     def _start(self) -> None:
         self.regions = RegionCache()
         self.sequences = Sequences()
+        self.sessions = OwnSessions()
         # The lookup in progress of each table.
         self._lookups: dict[str, asyncio.Future[None]] = {}
         self._channels: dict[str, grpc.aio.Channel] = {}

@@ -104,3 +104,42 @@ def test_a_bulk_write_in_a_session_of_the_caller_is_aborted(
     with pytest.raises(Interruption):
         write.abort()
     assert [name for name, _ in calls.made][-2:] == ["AbortBulkWrite", "AbortBulkWrite"]
+
+
+def test_a_release_that_is_interrupted_before_its_call_can_be_repeated(
+    db: rowlock.Client, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = calls_of(servers, monkeypatch, methods.OPEN_BULK_WRITE)
+    lock = db.lock("t", "exclusive")
+
+    def interrupt() -> None:
+        raise Interruption
+
+    with monkeypatch.context() as patched:
+        patched.setattr(lock.session, "check", interrupt)
+        with pytest.raises(Interruption):
+            lock.release()
+    assert lock.is_held
+    for _ in range(2):
+        lock.release()
+        assert not lock.is_held
+    assert [name for name, _ in calls.made] == ["OpenSession", "TakeLock", "EndSession"]
+
+
+def test_closing_a_client_ends_the_sessions_with_ids_of_its_own(
+    db: rowlock.Client, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = calls_of(servers, monkeypatch, methods.OPEN_BULK_WRITE)
+    lock = db.lock("t", "exclusive")
+    own = db.session("own")
+    named = db.session("named", session_id="load-42")
+    over = db.session("over")
+    over.end()
+    del calls.made[:]
+    for _ in range(2):
+        db.close()
+    ended = [
+        request.session.session_id for _, request in calls.made if isinstance(request, sessions_pb2.EndSessionRequest)
+    ]
+    assert sorted(ended) == sorted([lock.session.id, own.id])
+    assert (lock.is_held, own.is_open, named.is_open) == (False, False, True)
