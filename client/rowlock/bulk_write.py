@@ -30,10 +30,10 @@ from rowlock._ending_call import call_to_end
 from rowlock._locked_call import call_with_locks
 from rowlock._transport import methods
 from rowlock._transport.bulk import put_pieces
-from rowlock._transport.kept_mapping import agreed_mapping, kept_mapping_text
+from rowlock._transport.kept_mapping import agreed_mapping, kept_mapping
 from rowlock._transport.servers import Servers
 from rowlock.errors import BulkError, InvalidArgumentError, RowlockError, SessionEndedError
-from rowlock.mapping import Mapping, parsed_kept
+from rowlock.mapping import Mapping
 from rowlock.session import Session, open_session
 
 
@@ -100,7 +100,7 @@ class BulkWrite:
         self._check()
         self._send_gathered()
         if mapping is None:
-            kept = self._kept_mapping()
+            kept = kept_mapping(self._servers, self._view)
             return self._stage(data, kept, timestamp, batch_bytes, busy_timeout, is_partial=True, or_cells=True)
         own = agreed_mapping(self._servers, self._view, mapping)
         return self._stage(data, own, timestamp, batch_bytes, busy_timeout)
@@ -148,10 +148,6 @@ class BulkWrite:
         if cells is not None:
             self._stage(cells, None, None, BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT)
             self._rows.clear()
-
-    def _kept_mapping(self) -> Mapping | None:
-        text = kept_mapping_text(self._servers, self._view.table, self._view.timeout_s)
-        return parsed_kept(text, self._view.table) if text else None
 
     def _stage(
         self,

@@ -224,7 +224,10 @@ def durability_message(durability: str | None) -> types_pb2.Durability:
 def family_message(name: Name, family: Family) -> types_pb2.Family:
     """Returns a family as a message. Raises InvalidArgumentError for a malformed name, TypeError unless a Family."""
     if not isinstance(family, Family):
-        raise TypeError(f"a family's settings must be a rowlock.Family, not {type(family).__name__}")
+        raise TypeError(
+            f"a family's settings must be a rowlock.Family, such as rowlock.Family(versions=3), not "
+            f"{type(family).__name__}"
+        )
     return types_pb2.Family(
         name=encoded_family(name),
         versions=family.versions,

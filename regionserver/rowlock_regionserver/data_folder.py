@@ -213,7 +213,9 @@ def _unusable(path: Path, error: OSError | DiskFullError | OutOfMemoryError | Un
             problem = "is not a folder; name a folder"
         case errno.ELOOP:
             problem = "has a symbolic link in the place of a file; remove it"
-        case errno.ENOENT:
+        case errno.ENOENT if path.parts[:1] == ("~",):
+            problem = "can't be made: ~ does not stand for the home folder here; write the path in full"
+        case errno.ENOENT if not path.parent.exists():
             problem = f"can't be made because {path.parent} is missing; make that folder first"
         case _ if number in NO_SPACE or isinstance(error, DiskFullError):
             problem = "can't be used because its disk is full; free some space"

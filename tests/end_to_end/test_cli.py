@@ -97,6 +97,12 @@ def test_versions_and_times_are_read(run: Run, orders: rowlock.Table[bytes]) -> 
     assert run("get", "orders", "r", "info:a", "--versions", "2")[1] == "r\tinfo:a\t300\t300\nr\tinfo:a\t200\t200\n"
     assert run("get", "orders", "r", "--time-range", "100..200")[1] == "r\tinfo:a\t100\t100\n"
     assert run("get", "orders", "r", "--time-range", "..101")[1] == "r\tinfo:a\t100\t100\n"
+    assert run("scan", "orders", "--timestamp", "250", "--prefix", "r")[1] == "r\tinfo:a\t200\t200\n"
+    assert run("scan", "orders", "--time-range", "..101", "--prefix", "r")[1] == "r\tinfo:a\t100\t100\n"
+    assert run("scan", "orders", "--time-range", "200..", "--versions", "5", "--prefix", "r")[1] == (
+        "r\tinfo:a\t300\t300\nr\tinfo:a\t200\t200\n"
+    )
+    assert run("scan", "orders", "--timestamp", "250", "--time-range", "..101")[0] == 2
     assert run("delete", "orders", "r", "info:a", "--timestamp", "200") == (0, "", "")
     assert run("get", "orders", "r", "info:a", "--versions", "9")[1] == "r\tinfo:a\t300\t300\n"
 

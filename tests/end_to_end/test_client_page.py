@@ -22,7 +22,7 @@ def write_as_the_tour_does(address: str) -> None:
         flights.put("UA|1545", {"info:dest": "IAH", "info:delay": "9"})
         flights.increment("carrier|UA", "stats:flights")
         with flights.batch() as batch:
-            for number in range(100):
+            for number in range(1000):
                 batch.put(b"DL|%04d" % number, {b"info:dest": b"ATL", b"info:delay": b"%d" % (number % 90)})
 
 
@@ -38,10 +38,10 @@ def test_the_examples_work_in_one_session(tmp_path: Path) -> None:
     assert isinstance(all_of_them, pa.Table)
     assert isinstance(tables, list)
     assert isinstance(typed, list)
-    assert len({*late["row"].to_pylist()}) == 74
-    assert len({*all_of_them["row"].to_pylist()}) == 103
+    assert len({*late["row"].to_pylist()}) == 814
+    assert len({*all_of_them["row"].to_pylist()}) == 1003
     assert sum(table.num_rows for table in tables) == all_of_them.num_rows
-    assert sum(table.num_rows for table in typed) == 103
+    assert sum(table.num_rows for table in typed) == 1003
     assert typed[0].schema.names == ["id", "dest"]
 
 

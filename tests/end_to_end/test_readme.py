@@ -43,10 +43,13 @@ def test_the_tour_of_the_command_line_and_of_python_works(tmp_path: Path, enviro
     script = (
         "set -em\ntrap 'kill -9 $(jobs -p) 2>/dev/null || true' EXIT\n"
         + commands
-        + f"python - <<'END'\n{python}\nEND\nkill %%; wait\n"
+        + f"python - <<'END'\n{python}\nEND\n"
+        + block("bash", "rm -r")
     )
     script = script.replace(ADDRESS, address)
-    script = script.replace("kill -9 %1", "kill -9 %1; wait %1 || true")
+    # Nobody types the next command before the server is dead.
+    script = script.replace("kill -9 $server\n", "kill -9 $server; wait $server || true\n")
+    assert "|| true\nrowlock-server" in script
     run = subprocess.run(
         ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600, check=False
     )
@@ -55,3 +58,5 @@ def test_the_tour_of_the_command_line_and_of_python_works(tmp_path: Path, enviro
     assert run.stdout.count("rowlock-server ready") == 2
     after_the_plug = run.stdout.rsplit("rowlock-server ready", 1)[1]
     assert "info:delay" in after_the_plug
+    # The clean-up removes the folder only if the server has stopped in order.
+    assert list(tmp_path.iterdir()) == []

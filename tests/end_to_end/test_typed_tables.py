@@ -274,4 +274,13 @@ def test_bulk_reads_and_writes_of_any_program_go_by_the_kept_mapping(
         raw.scan().to_arrow("user STRING :key, note STRING model:note")
     raw.put_arrow(pa.table({"u": ["z"], "o": [1]}), "u STRING :key, o BIGINT count:orders")
     assert features.row("z") == {"orders": 1, "score": None}
+    # Without a mapping data is cells, or rows of the kept one, which may lack some of its columns.
+    cells = {"row": [b"c"], "family": [b"count"], "qualifier": [b"orders"], "value": [(3).to_bytes(8, "big")]}
+    raw.put_arrow(pa.table(cells))
+    raw.put_arrow(pa.table({"user": ["r"], "orders": [4]}))
+    assert features.rows(["c", "r"]) == [(key, {"orders": n, "score": None}) for key, n in (("c", 3), ("r", 4))]
+    with pytest.raises(
+        MappingError, match=r"the column 'order', which the mapping does not name \(did you mean 'orders'"
+    ):
+        raw.put_arrow(pa.table({"user": ["r"], "order": [4]}))
     assert raw.scan(prefix="z").to_arrow("u STRING :key, s DOUBLE model:score").to_pylist() == [{"u": "z", "s": None}]

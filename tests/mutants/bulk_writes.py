@@ -235,8 +235,8 @@ BULK_WRITE_MUTANTS = [
     Mutant(
         "a commit that failed leaves its files in the folders",
         "Adoption.withdraw",
-        "            for path in self._paths:\n",
-        "            for path in self._paths[:0]:\n",
+        "files, self._paths)",
+        "files, self._paths[:0])",
         f"{LARGE}::test_a_commit_that_fails_leaves_the_regions_as_they_were",
     ),
     Mutant(
@@ -244,8 +244,8 @@ BULK_WRITE_MUTANTS = [
         "Spilling._spill",
         "        finally:\n            shared.memory.add(-byte_count)\n",
         "        finally:\n            shared.memory.add(-byte_count)\n"
-        "            for _, each in batches:\n"
-        "                shared.files.remove_if_there(bulk_file_path(shared.bulk_folder, each.record.file_number))\n",
+        "        numbers = [each.record.file_number for _, each in batches]\n"
+        "        remove_bulk_files(shared.files, shared.bulk_folder, numbers)\n",
         SPILL_CRASH,
     ),
     Mutant(

@@ -10,7 +10,6 @@ TURN = "unit/rpc/direct/test_turn.py"
 UNREAD_AND_LARGE = "unit/rpc/direct/test_unread_and_large.py"
 BAD_INPUT = "unit/rpc/direct/test_bad_input.py"
 LISTENER = "unit/rpc/direct/test_listener.py"
-KEEPALIVE = "unit/test_tcp_keepalive.py"
 PLAN = "unit/rpc/direct/test_plan.py"
 THREADS = "unit/client/test_direct.py"
 LINKS = "unit/client/blocking/test_links.py"
@@ -214,39 +213,9 @@ _SERVER = [
         "end_to_end/test_repeats_both_ways.py"
         "::test_increments_that_are_sent_by_both_ways_at_once_count_once_and_are_answered_alike",
     ),
-    Mutant(
-        "the peer of a direct connection is not probed",
-        "DirectConnection.connection_made",
-        '        probe_client(transport.get_extra_info("socket"))\n',
-        "",
-        f"{LISTENER}::test_the_system_probes_the_peers_of_tcp_connections_only",
-    ),
 ]
 
 _CLIENT = [
-    of_client(
-        "the client's system does not probe the server",
-        "set_tcp_options",
-        "    keep_alive(connected, _PROBED_S, _SILENT_S_MAX, bounds_unread=False)\n",
-        "",
-        f"{KEEPALIVE}::test_a_server_is_probed_and_need_not_read_what_was_sent",
-    ),
-    of_client(
-        "a server that reads nothing of a bulk batch for a while is lost",
-        "set_tcp_options",
-        "bounds_unread=False",
-        "bounds_unread=True",
-        f"{KEEPALIVE}::test_a_server_is_probed_and_need_not_read_what_was_sent",
-    ),
-    of_client(
-        "the asyncio face's TCP sockets lack their options",
-        "_connected",
-        "            connected = await _connect(family, where)\n        except OSError as error:\n"
-        "            failure = error\n            continue\n        set_tcp_options(connected)\n",
-        "            connected = await _connect(family, where)\n        except OSError as error:\n"
-        "            failure = error\n            continue\n",
-        f"{KEEPALIVE}::test_both_faces_probe_the_server",
-    ),
     of_client(
         "another server at the announced address is used",
         "body_bytes_max_of",

@@ -48,6 +48,7 @@ from .edges import EDGES
 from .floods import FLOODS
 from .folders import FOLDERS
 from .growing_files import GROWING_FILES
+from .keepalive import KEEPALIVE_MUTANTS
 from .limits import LIMIT_MUTANTS
 from .line_gets import LINE_GET_MUTANTS
 from .lines import OF_LINES
@@ -105,6 +106,7 @@ MUTANTS = [
     *DURABILITY,
     *GROWING_FILES,
     *EDGES,
+    *KEEPALIVE_MUTANTS,
     *FLOODS,
     *FOLDERS,
     *MEMORY,

@@ -22,6 +22,7 @@ _LAYERS: Sequence[frozenset[str]] = (
             "signals",
             "files",
             "durable_files",
+            "unneeded_files",
             "operations",
             "few_rows",
             "row_line",

@@ -226,6 +226,20 @@ def test_a_format_that_the_disk_refuses_is_an_error_and_the_next_try_works(
     DataFolder.open(disk.root, disk).close()
 
 
+def test_a_missing_file_below_an_existing_folder_does_not_name_the_folder_as_missing(tmp_path: Path) -> None:
+    refusal = OSError(errno.ENOENT, "No such file or directory")
+    with pytest.raises(DataFolderError, match=r"can't be used \(.*No such file") as caught:
+        DataFolder.open(tmp_path / "data", FailingFiles(1, refusal))
+    assert "is missing" not in str(caught.value)
+
+
+def test_a_tilde_is_not_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataFolderError, match="~ does not stand for the home folder here; write the path in full"):
+        DataFolder.open(Path("~/data"), Files())
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_file_in_its_place_and_a_missing_parent_are_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DataFolderError, match="is not a folder"):

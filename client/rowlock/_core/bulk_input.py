@@ -142,6 +142,7 @@ def cut_batches(
 
 def record_batches(data: ArrowInput) -> Iterator[pa.RecordBatch]:
     """Yields the input's record batches. Raises TypeError unless it is Arrow data, MappingError if it can't convert."""
+    check_arrow_input(data)
     if isinstance(data, pa.RecordBatch):
         yield data
     elif isinstance(data, pa.Table):
@@ -150,7 +151,7 @@ def record_batches(data: ArrowInput) -> Iterator[pa.RecordBatch]:
         yield from data
     elif hasattr(data, "__arrow_c_stream__"):
         yield from _reader_of(cast(ArrowStream, data))
-    elif isinstance(data, Iterable) and not isinstance(data, bytes | str | dict):
+    else:
         for item in data:
             if isinstance(item, pa.Table):
                 yield from item.to_batches()
@@ -161,7 +162,13 @@ def record_batches(data: ArrowInput) -> Iterator[pa.RecordBatch]:
                     f"put_arrow takes Arrow tables or batches, not {type(item).__name__}; to write a list of dicts, "
                     "convert it with pyarrow.Table.from_pylist()"
                 )
-    else:
+
+
+def check_arrow_input(data: object) -> None:
+    """Raises TypeError unless it may be Arrow data. The items of an iterable are checked when they are read."""
+    if hasattr(data, "__arrow_c_stream__") or isinstance(data, pa.RecordBatch):
+        return
+    if not isinstance(data, Iterable) or isinstance(data, bytes | str | dict):
         raise TypeError(
             f"put_arrow takes Arrow tables or batches, not {type(data).__name__}; to write a dict of columns, "
             "convert it with pyarrow.table()"
@@ -230,8 +237,8 @@ def _as_cells(batch: pa.RecordBatch, timestamp: int | None) -> pa.RecordBatch:
     if not _has_cell_columns(names):
         raise InvalidArgumentError(
             f"the data has the columns {', '.join(names)}. Without a mapping the data is cells: row, family, "
-            "qualifier, value and, optionally, timestamp. For rows pass a mapping; db.describe(table).mapping is the "
-            "one that the table keeps"
+            "qualifier, value and, optionally, timestamp. For rows pass a mapping, such as 'id STRING :key, n BIGINT "
+            "f:n', or make the table keep one by alter_table(name, mapping=...)"
         )
     if timestamp is not None and "timestamp" in names:
         raise InvalidArgumentError("the cells have a timestamp column; leave out the argument timestamp")

@@ -31,7 +31,10 @@ def batch_frame(message: Sequence[MessagePiece], body_bytes_max: int, server: st
 
 
 def _joined(pieces: Iterable[MessagePiece]) -> list[memoryview]:
-    """Joins short parts that follow one another: Arrow writes some of a few bytes around each column. None is empty."""
+    """Joins short parts that follow one another: Arrow writes some of a few bytes around each column.
+
+    No returned part is empty.
+    """
     found: list[memoryview] = []
     short: list[MessagePiece] = []
     for piece in pieces:

@@ -86,7 +86,10 @@ class RegionCache:
             self._tables = {}
 
     def forget_table(self, table: str) -> None:
-        """Removes all regions of a table, because it was dropped or truncated."""
+        """Removes all regions of a table.
+
+        It was dropped, truncated or altered, or its mapping is to be looked up again.
+        """
         with self._lock:
             self._tables.pop(table, None)
 

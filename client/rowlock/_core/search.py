@@ -10,6 +10,9 @@ A round tries all addresses in turn; after a pause the next round begins. The se
 
 from __future__ import annotations
 
+import os
+
+from rowlock_proto.unix_sockets import PREFIX
 from rowlock_proto.v1 import catalog_pb2
 
 from rowlock._codec.wire_errors import NAME_NOT_FOUND, NOT_GRPC
@@ -111,9 +114,20 @@ class Search:
             )
         if _is_unknown_name(address, error):
             host = address.rpartition(":")[0]
+            if os.path.isdir(host):
+                return ServerUnavailableError(
+                    f"{host} is a folder, and no address of a server: start one by 'rowlock-server --data {host}', or "
+                    "use rowlock.open(folder) in Python"
+                )
             return ServerUnavailableError(
                 f"no rowlock server answers at {addresses}: the host name {host!r} does not resolve. "
                 f"Is the name right? ({reason})"
+            )
+        path = address.removeprefix(PREFIX)
+        if address.startswith(PREFIX) and not os.path.exists(path):
+            return ServerUnavailableError(
+                f"no rowlock server answers at {addresses}: there is no socket {path}. "
+                f"'rowlock-server --data FOLDER --listen {address}' makes it"
             )
         return ServerUnavailableError(
             f"no rowlock server answers at {addresses}: {reason}. Is it running? "

@@ -247,7 +247,7 @@ class Connections:
         keep_alive(stuck)
 
     def link(self, address: str, folder_id: str) -> ServerLink:
-        """Returns the link to a server for point operations."""
+        """Returns the link to a server."""
         link = self._links.get((address, folder_id))
         if link is not None:
             return link

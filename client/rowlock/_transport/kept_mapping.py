@@ -42,6 +42,16 @@ def kept_mapping_text(servers: Servers, table: str, timeout_s: float) -> str:
         time.sleep(attempts.failed(failure, time.monotonic(), was_sent=False))
 
 
+def kept_mapping(servers: Servers, view: View[Text]) -> Mapping | None:
+    """Returns the table's mapping; None if it keeps none. Raises as kept_mapping_text."""
+    # Here, because pyarrow is slow to import.
+    with Uninterrupted():
+        from rowlock.mapping import parsed_kept
+
+    text = kept_mapping_text(servers, view.table, view.timeout_s)
+    return parsed_kept(text, view.table) if text else None
+
+
 def mapping_in_use(servers: Servers, view: View[Text], mapping: TableMapping) -> InUse:
     """Returns a typed table's mapping, compared with what the table keeps. Raises MappingError if they disagree."""
     return mapping.compared(kept_mapping_text(servers, view.table, view.timeout_s))

@@ -143,6 +143,9 @@ class Streams:
         self.direct_count = self.grpc_count = self.connection_count = 0
 
     def lost_kept(self) -> None:
-        """Uncounts one that begins again, because its connection was lost. The other kept ones may be lost, too."""
+        """Takes back the count of a stream that begins again on another connection, because its own was lost.
+
+        The other kept ones may be lost, too.
+        """
         self.direct_count -= 1
         self.kept.drop()

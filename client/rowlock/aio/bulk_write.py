@@ -29,11 +29,11 @@ from rowlock._transport import methods
 from rowlock.aio._ending_call import call_to_end
 from rowlock.aio._locked_call import call_with_locks
 from rowlock.aio._transport.bulk import put_pieces
-from rowlock.aio._transport.kept_mapping import agreed_mapping, kept_mapping_text
+from rowlock.aio._transport.kept_mapping import agreed_mapping, kept_mapping
 from rowlock.aio._transport.servers import Servers
 from rowlock.aio.session import Session, open_session
 from rowlock.errors import BulkError, InvalidArgumentError, RowlockError, SessionEndedError
-from rowlock.mapping import Mapping, parsed_kept
+from rowlock.mapping import Mapping
 
 
 class BulkWrite:
@@ -99,7 +99,7 @@ class BulkWrite:
         self._check()
         await self._send_gathered()
         if mapping is None:
-            kept = await self._kept_mapping()
+            kept = await kept_mapping(self._servers, self._view)
             return await self._stage(data, kept, timestamp, batch_bytes, busy_timeout, is_partial=True, or_cells=True)
         own = await agreed_mapping(self._servers, self._view, mapping)
         return await self._stage(data, own, timestamp, batch_bytes, busy_timeout)
@@ -147,10 +147,6 @@ class BulkWrite:
         if cells is not None:
             await self._stage(cells, None, None, BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT)
             self._rows.clear()
-
-    async def _kept_mapping(self) -> Mapping | None:
-        text = await kept_mapping_text(self._servers, self._view.table, self._view.timeout_s)
-        return parsed_kept(text, self._view.table) if text else None
 
     async def _stage(
         self,

@@ -126,6 +126,7 @@ class Client(SnapshotCalls, ChangeCalls):
         then they are the mapping's. mapping: the table keeps it, and it is returned as a TypedTable. durability: what
         an acknowledged write survives. splits: the first rows of its regions, except of the first region, in any
         order (docs/regions.md). properties: of docs/compaction.md, as in {"compaction.automatic": False}.
+        if_not_exists: an existing table is no error; its families are not compared with those given.
 
         Raises TableExistsError if the table exists; with if_not_exists it returns the existing table, unchanged, and
         raises MappingError if that keeps no mapping or one that does not agree.

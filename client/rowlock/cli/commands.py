@@ -37,6 +37,7 @@ _PLACES: Mapping[str, str] = {
     "count": "scans.count",
     "delete": "rows.delete",
     "delete-range": "scans.delete_range",
+    "counter": "rows.counter",
     "increment": "rows.increment",
     "append": "rows.append",
     "call": "rows.call",

@@ -50,7 +50,20 @@ _TEXT_OPTIONS = frozenset({"-h", "--help", "--version"})
 _NEGATIVE = re.compile(r"-[0-9.]")
 # Also those after which a doubt would do no harm: a compaction changes no answer, and a session ends once.
 _READ_ONLY = {
-    *("changes", "tables", "describe", "get", "exists", "scan", "count", "export", "snapshot", "status", "shell"),
+    *(
+        "changes",
+        "tables",
+        "describe",
+        "get",
+        "exists",
+        "counter",
+        "scan",
+        "count",
+        "export",
+        "snapshot",
+        "status",
+        "shell",
+    ),
     *("regions", "compact", "compactions", "locks", "sessions", "completion"),
 }
 

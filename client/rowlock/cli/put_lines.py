@@ -56,7 +56,10 @@ def _row(layout: Layout, text: str) -> tuple[Any, _Changes]:
         if not cells:
             raise ArgumentError("the line has a row and no cells; write ROW COLUMN=VALUE ...")
         return layout.key(row), [(None, layout.cells(cells))]
-    record = json.loads(text)
+    try:
+        record = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ArgumentError(f"the line is not valid JSON: {error.msg} at character {error.pos + 1}") from error
     if isinstance(layout, TypedLayout):
         return _typed_row(layout, record)
     key, cells = _field(record, "row", str, "the object"), _field(record, "cells", list, "the object")

@@ -1,4 +1,4 @@
-"""Commands that read or change rows one by one: put, get, exists, delete, increment, append, call."""
+"""Commands that read or change rows one by one: put, get, exists, delete, counter, increment, append, call."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from rowlock.cli.session import Call
 from rowlock.cli.shared_options import (
     ColumnArgument,
     ColumnArguments,
+    NewestOption,
     RowArgument,
     TableArgument,
+    TimeRangeOption,
     TimestampOption,
     TypingOption,
     integer,
@@ -86,18 +88,8 @@ def get(
             help="At most this many versions of each COLUMN, newest first.",
         ),
     ] = None,
-    timestamp: Annotated[
-        int | None,
-        typer.Option(
-            "--timestamp",
-            parser=integer,
-            metavar="MILLISECONDS",
-            help="The newest version up to this timestamp, inclusive.",
-        ),
-    ] = None,
-    time_range: Annotated[
-        str | None, typer.Option("--time-range", metavar="START..STOP", help="In milliseconds; STOP is exclusive.")
-    ] = None,
+    timestamp: NewestOption = None,
+    time_range: TimeRangeOption = None,
     mapping: TypingOption = None,
 ) -> int:
     """Shows the cells of one row or several. Exits with 1 if a row has none.
@@ -198,6 +190,21 @@ def delete(
         call.output.record({"table": table, "row": layout.shown_key(key), "deleted": what}, "")
 
 
+def counter(
+    call: Call, table: TableArgument, row: RowArgument, column: ColumnArgument, mapping: TypingOption = None
+) -> None:
+    """Shows the number of a counter.
+
+    A missing counter is 0. The command changes nothing.
+
+    --json: {"row", "column", "value": number}
+    """
+    check_text(row, column)
+    layout = layout_of(call, table, mapping)
+    key, name = layout.key(row), layout.column(column)
+    _show_number(call, layout, key, name, layout.table.counter(key, name))
+
+
 def increment(
     call: Call,
     table: TableArgument,
@@ -215,7 +222,10 @@ def increment(
     check_text(row, column)
     layout = layout_of(call, table, mapping)
     key, name = layout.key(row), layout.column(column)
-    value = layout.table.increment(key, name, amount)
+    _show_number(call, layout, key, name, layout.table.increment(key, name, amount))
+
+
+def _show_number(call: Call, layout: Layout, key: Any, name: Any, value: int) -> None:
     call.output.record({"row": layout.shown_key(key), "column": layout.shown_column(name), "value": value}, str(value))
 
 

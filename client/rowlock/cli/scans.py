@@ -18,11 +18,13 @@ from rowlock.cli.session import Call
 from rowlock.cli.shared_options import (
     ColumnArguments,
     ExplainedWhereOption,
+    NewestOption,
     PrefixOption,
     SnapshotOption,
     StartOption,
     StopOption,
     TableArgument,
+    TimeRangeOption,
     TypingOption,
     WhereOption,
     YesOption,
@@ -64,6 +66,8 @@ def scan(
             help="At most this many versions of each column, newest first; as bytes.",
         ),
     ] = None,
+    timestamp: NewestOption = None,
+    time_range: TimeRangeOption = None,
     snapshot: SnapshotOption = None,
     mapping: TypingOption = None,
 ) -> None:
@@ -81,6 +85,7 @@ def scan(
     """
     if everything and limit is not None:
         raise arguments.ArgumentError("--limit excludes --all: give one of them")
+    period = arguments.time_range(time_range)
     check_text(start, stop, prefix, *(columns or ()))
     # islice counts no further than sys.maxsize; no table has as many rows.
     shown = None if everything else ROWS_SHOWN if limit is None else min(limit, sys.maxsize)
@@ -94,6 +99,10 @@ def scan(
     first, last, begins = layout.bounds(start, stop, prefix, hint)
     wanted, condition = layout.columns(columns), layout.where(where)
     options: dict[str, Any] = {} if versions is None else {"versions": versions}
+    if timestamp is not None:
+        options["timestamp"] = timestamp
+    if period is not None:
+        options["time_range"] = period
     if snapshot is not None:
         options["snapshot"] = arguments.snapshot_id(snapshot)
     found = layout.table.scan(

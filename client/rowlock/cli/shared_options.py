@@ -68,6 +68,18 @@ ColumnArguments = Annotated[
 CellArguments = Annotated[
     list[str], typer.Argument(metavar="CELL", show_default=False, help="COLUMN=VALUE, one or more.")
 ]
+NewestOption = Annotated[
+    int | None,
+    typer.Option(
+        "--timestamp",
+        parser=integer,
+        metavar="MILLISECONDS",
+        help="The newest version up to this timestamp, inclusive.",
+    ),
+]
+TimeRangeOption = Annotated[
+    str | None, typer.Option("--time-range", metavar="START..STOP", help="In milliseconds; STOP is exclusive.")
+]
 TimestampOption = Annotated[
     int | None,
     typer.Option(

@@ -24,10 +24,12 @@ busy_timeout     seconds to wait for a server that reports that it is busy, defa
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from rowlock_proto.nearest import did_you_mean
 from rowlock_proto.prefixes import prefix_stop
 
 from rowlock._codec.escapes import EscapeError, unescaped
@@ -142,10 +144,16 @@ def checked_names(options: Dict[str, str], known: tuple[str, ...]) -> dict[str, 
     )
     if unknown:
         raise InvalidArgumentError(
-            f"rowlock has no option {', '.join(map(repr, unknown))}; the read options are {', '.join(known)}; "
+            f"rowlock has no option {unknown_options(unknown, known)}; the read options are {', '.join(known)}; "
             f"the write-only options are {', '.join(sorted(WRITE_ONLY_OPTIONS))}"
         )
     return found
+
+
+def unknown_options(unknown: Iterable[str], known: Iterable[str]) -> str:
+    """Returns the names, each with the option that was probably meant."""
+    names = list(known)
+    return ", ".join(f"{name!r}{did_you_mean(name, names)}" for name in unknown)
 
 
 def server_of(options: Dict[str, str]) -> str:

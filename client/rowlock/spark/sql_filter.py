@@ -27,6 +27,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import datasource as spark
+from rowlock_proto.nearest import did_you_mean
 
 from rowlock._codec.encodings import TIMESTAMP
 from rowlock.errors import InvalidArgumentError
@@ -149,7 +150,8 @@ class _Parser:
         if column is None:
             known = ", ".join(item.name for item in self._columns.values())
             raise InvalidArgumentError(
-                f"the option filter names the column {name!r}, which does not exist; the columns are {known}"
+                f"the option filter names the column {name!r}, which does not exist"
+                f"{did_you_mean(name, [item.name for item in self._columns.values()])}; the columns are {known}"
             )
         return column
 

@@ -22,6 +22,7 @@ from rowlock.spark.options import (
     server_of,
     table_of,
     timeout_of,
+    unknown_options,
 )
 
 Nulls = Literal["skip", "delete"]
@@ -74,7 +75,8 @@ def write_options(given: Dict[str, str]) -> WriteOptions:
     unknown = sorted(options.keys() - {*WRITE_OPTIONS, *READ_OPTIONS, PATH})
     if unknown:
         raise InvalidArgumentError(
-            f"rowlock has no option {', '.join(map(repr, unknown))}; the write options are {', '.join(WRITE_OPTIONS)}"
+            f"rowlock has no option {unknown_options(unknown, WRITE_OPTIONS)}; the write options are "
+            f"{', '.join(WRITE_OPTIONS)}"
         )
     creates, families = _families(options.get("create", "false"))
     durability = options.get("durability")

@@ -30,7 +30,6 @@ from rowlock_regionserver.errors import (
     ConflictError,
     DiskFullError,
     InvalidRequestError,
-    RegionServerError,
     UnknownOutcomeError,
 )
 from rowlock_regionserver.host.bulk_write import BulkWrite
@@ -45,7 +44,7 @@ from rowlock_regionserver.host.snapshots import Snapshots
 from rowlock_regionserver.locks.lock_matrix import Operation
 from rowlock_regionserver.locks.table_locks import Caller
 from rowlock_regionserver.region.bulk.arranged import FamilyParts
-from rowlock_regionserver.region.bulk.bulk_file import bulk_file_path, read_staged_file
+from rowlock_regionserver.region.bulk.bulk_file import read_staged_file, remove_bulk_files
 from rowlock_regionserver.region.bulk.cut_batch import bounds_of, cut, rows_of
 from rowlock_regionserver.region.bulk.family_tombstones import family_tombstones
 from rowlock_regionserver.region.bulk.region_commit import RegionCommit
@@ -134,7 +133,7 @@ def commit_bulk_write(
     CorruptionError if a staged batch is lost or damaged.
     """
     table = host.table(request.table)
-    host.clients.numbers.prepare()  # Which takes the catalog's lock.
+    host.clients.numbers.prepare()  # Here, because it takes the catalog's lock, which is held below.
     _flush_for_adoption(host, request, table)
     with (
         host.clients.sessions.uninterrupted(request.session) as session,
@@ -382,6 +381,4 @@ class _Committing:
         commit.add(written, parts)
 
     def _remove(self, file_numbers: Sequence[int]) -> None:
-        with contextlib.suppress(OSError, RegionServerError, MemoryError):
-            for file_number in file_numbers:
-                self._shared.files.remove_if_there(bulk_file_path(self._shared.bulk_folder, file_number))
+        remove_bulk_files(self._shared.files, self._shared.bulk_folder, file_numbers)

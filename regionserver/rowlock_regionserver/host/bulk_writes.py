@@ -6,7 +6,6 @@ stops, they stay.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections import deque
 from collections.abc import Iterable
@@ -20,7 +19,7 @@ from rowlock_regionserver.host.spilling import Spilling
 from rowlock_regionserver.host.staging import Batch, StagedContents, StagedWrite, Staging
 from rowlock_regionserver.operations import RequestId
 from rowlock_regionserver.process_limits import memory_error_refused
-from rowlock_regionserver.region.bulk.bulk_file import bulk_file_path
+from rowlock_regionserver.region.bulk.bulk_file import remove_bulk_files
 from rowlock_regionserver.region.bulk.bulk_load import BulkResult
 from rowlock_regionserver.region.bulk.row_batch import BulkBatch
 from rowlock_regionserver.region.bulk.staged import StagedBatch
@@ -185,9 +184,7 @@ class BulkWrites:
         self.forget(write)
 
     def _remove_files(self, staged: Iterable[StagedBatch]) -> None:
-        with contextlib.suppress(OSError, MemoryError):
-            for each in staged:
-                self._files.remove_if_there(bulk_file_path(self._bulk_folder, each.record.file_number))
+        remove_bulk_files(self._files, self._bulk_folder, [each.record.file_number for each in staged])
 
 
 def _result_of(batch: Batch, *, is_repeated: bool) -> BulkResult:

@@ -24,9 +24,10 @@ class DiskFailures:
         self._regions = regions
         self._on_fatal = on_fatal
         self._lock = threading.Lock()
-        # Guarded by self._lock:
+        # Guarded by self._lock for writing; read without it.
         self._has_failed = False
-        self._given_up: UnknownOutcomeError | None = None  # set once, by the log thread
+        # Written once, by the log thread, without the lock; read without it.
+        self._given_up: UnknownOutcomeError | None = None
 
     def end(self, error: BaseException) -> None:
         """Handles a failed sync, which is final: fails all waiting callers, and ends the process.

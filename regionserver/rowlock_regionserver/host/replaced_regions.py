@@ -1,8 +1,8 @@
 """Where the rows of regions are that were split or merged: for changes of clients that do not know it yet.
 
-A change of rows that names a replaced region is made by the region that has all of its rows now. So a client that
-changes rows need not look the new regions up, which would take longer than the split lets it wait. Other calls are
-refused, and then the client looks them up.
+A put, delete, check or increment that names a replaced region is made by the region that has all of its rows now. So
+its client need not look the new regions up, which would take longer than the split lets it wait. Batches that travel as
+columns, calls of procedures and all reads are refused, and the client looks the region up again.
 """
 
 from __future__ import annotations

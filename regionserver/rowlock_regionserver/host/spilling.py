@@ -12,7 +12,6 @@ One spill runs at a time, and its cells count as unflushed cells meanwhile.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import threading
 from collections import Counter
@@ -22,7 +21,7 @@ from rowlock_regionserver.errors import DiskFullError, InvalidRequestError, Unkn
 from rowlock_regionserver.host.bulk_write import BulkWrite
 from rowlock_regionserver.host.staging import Staging
 from rowlock_regionserver.region.background_pacing import SPILL
-from rowlock_regionserver.region.bulk.bulk_file import bulk_file_path, read_staged_file
+from rowlock_regionserver.region.bulk.bulk_file import read_staged_file, remove_bulk_files
 from rowlock_regionserver.region.bulk.spilled import RunWriter, Spill
 from rowlock_regionserver.region.bulk.staged import StagedBatch
 from rowlock_regionserver.region.shared_parts import SharedParts
@@ -76,9 +75,7 @@ class Spilling:
         finally:
             shared.memory.add(-byte_count)
         self._replace(write, Spill(region_id, tuple(sorted({number for number, _ in batches})), runs), writer)
-        with contextlib.suppress(OSError, MemoryError):
-            for _, each in batches:
-                shared.files.remove_if_there(bulk_file_path(shared.bulk_folder, each.record.file_number))
+        remove_bulk_files(shared.files, shared.bulk_folder, [each.record.file_number for _, each in batches])
 
     def _replace(self, write: BulkWrite, spill: Spill, writer: RunWriter) -> None:
         """Makes the spill take the place of its batches."""

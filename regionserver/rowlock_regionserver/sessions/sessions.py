@@ -24,15 +24,15 @@ import math
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rowlock_regionserver.clock import Clock
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError, RegionTooBusyError, StoppingError
+from rowlock_regionserver.sessions.live_session import LiveSession
 from rowlock_regionserver.sessions.session import (
     OWNER_CHARACTERS_MAX,
     PURPOSE_CHARACTERS_MAX,
-    HeldItem,
     Holding,
     SessionInfo,
     SessionRef,
@@ -58,50 +58,6 @@ class SessionStatistics:
     remembered_count: int  # ended ones
 
 
-@dataclass(slots=True)
-class _Session:
-    """An open or ending session. It expires at `ends_at` on the monotonic clock unless a call uses it."""
-
-    session_id: str
-    number: int
-    owner: str
-    purpose: str
-    idle_ms: int
-    started_ms: int
-    heartbeat_ms: int
-    ends_at: float
-    state: SessionState = SessionState.OPEN
-    use_count: int = 0
-    uninterrupted_count: int = 0
-    holdings: list[Holding] = field(default_factory=list)
-
-    def expiry(self) -> str:
-        """Says why it ends if it expires."""
-        return f"it had no heartbeat for {self.idle_ms / 1000:g} s"
-
-    def info(
-        self,
-        *,
-        held: tuple[HeldItem, ...] | None = None,
-        state: SessionState | None = None,
-        ended_ms: int = 0,
-        reason: str = "",
-    ) -> SessionInfo:
-        return SessionInfo(
-            self.session_id,
-            self.number,
-            self.owner,
-            self.purpose,
-            state or self.state,
-            self.started_ms,
-            self.heartbeat_ms,
-            self.idle_ms,
-            held=tuple([holding.item() for holding in self.holdings]) if held is None else held,
-            ended_ms=ended_ms,
-            reason=reason,
-        )
-
-
 class Sessions:
     """All sessions of a server. Thread-safe."""
 
@@ -112,7 +68,7 @@ class Sessions:
         self._next_number = next_number
         self._changed = threading.Condition(threading.Lock())
         # Guarded by self._changed:
-        self._sessions: dict[str, _Session] = {}
+        self._sessions: dict[str, LiveSession] = {}
         self._ended: OrderedDict[str, SessionInfo] = OrderedDict()  # by id, the last opening; the oldest end first
         self._opening: Counter[str] = Counter()  # the ids of openings that wait for a number
         self._opened_count = 0
@@ -275,7 +231,7 @@ class Sessions:
             )
         return idle_ms or min(self._config.session_idle_ms, longest)
 
-    def _end(self, session: _Session, reason: str, *, is_stopping: bool = False) -> SessionInfo:
+    def _end(self, session: LiveSession, reason: str, *, is_stopping: bool = False) -> SessionInfo:
         """Releases what an ENDING session holds. Called once for each session, by the thread that set this state."""
         with self._changed:
             self._changed.wait_for(lambda: not session.uninterrupted_count)
@@ -315,7 +271,7 @@ class Sessions:
 
     # The caller of the methods below holds self._changed.
 
-    def _open_by(self, session_id: str, owner: str) -> _Session | None:
+    def _open_by(self, session_id: str, owner: str) -> LiveSession | None:
         """Renews and returns the open session of this id and owner; None if there is none and one may be opened."""
         if self._is_stopped:
             raise StoppingError("the server is stopping, and its sessions have ended; retry in a moment")
@@ -339,8 +295,10 @@ class Sessions:
             )
         return None
 
-    def _add(self, session_id: str, number: int, owner: str, purpose: str, idle_ms: int, started_ms: int) -> _Session:
-        session = _Session(session_id, number, owner, purpose, idle_ms, started_ms, 0, 0.0)
+    def _add(
+        self, session_id: str, number: int, owner: str, purpose: str, idle_ms: int, started_ms: int
+    ) -> LiveSession:
+        session = LiveSession(session_id, number, owner, purpose, idle_ms, started_ms, 0, 0.0)
         self._sessions[session_id] = session
         self._opened_count += 1
         self._renew(session)
@@ -350,7 +308,7 @@ class Sessions:
             self._thread = thread
         return session
 
-    def _find(self, ref: SessionRef, *, to_end: bool = False) -> _Session:
+    def _find(self, ref: SessionRef, *, to_end: bool = False) -> LiveSession:
         """Returns the open session; to end it, also one that is being ended. Raises SessionEndedError.
 
         Raises InvalidRequestError for number 0, unless it is to be ended.
@@ -384,7 +342,7 @@ class Sessions:
         if any(self._is_over(each) for each in self._sessions.values()):
             self._changed.notify_all()
 
-    def _take_those_over(self) -> list[_Session]:
+    def _take_those_over(self) -> list[LiveSession]:
         """Marks the sessions without heartbeats as ENDING, and returns them; the caller ends them."""
         over = [each for each in self._sessions.values() if self._is_over(each)]
         for session in over:
@@ -392,13 +350,13 @@ class Sessions:
         self._expired_count += len(over)
         return over
 
-    def _may_expire(self, session: _Session) -> bool:
+    def _may_expire(self, session: LiveSession) -> bool:
         return session.state is SessionState.OPEN and not session.use_count
 
-    def _is_over(self, session: _Session) -> bool:
+    def _is_over(self, session: LiveSession) -> bool:
         return self._may_expire(session) and session.ends_at <= self._clock.monotonic()
 
-    def _renew(self, session: _Session) -> None:
+    def _renew(self, session: LiveSession) -> None:
         session.heartbeat_ms = self._clock.now_ms()
         session.ends_at = self._clock.monotonic() + session.idle_ms / 1000
         if session.ends_at < self._thread_wakes_at:

@@ -29,6 +29,7 @@ def test_put_reports_as_json_how_many_cells_it_wrote(console: Console) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
+        ('{"row": ', "the line is not valid JSON: Expecting value at character 8"),
         ('{"row": 5, "cells": []}', '"row" must be a string, and not 5'),
         ('{"row": "a", "cells": {"f:a": "1"}}', '"cells" must be a list, and not {"f:a": "1"}'),
         ('{"cells": []}', "the object lacks \"row\", which 'get --json' prints"),
@@ -134,6 +135,15 @@ def test_increment_shows_the_new_value(console: Console, words: Sequence[str], a
     assert console.run("increment", "t", "r", "f:n", *words) == 0
     assert console.client.calls[1] == ("increment", (b"r", b"f:n", amount), {})
     assert console.out == f"{41 + amount}\n"
+
+
+def test_counter_shows_the_number(console: Console) -> None:
+    console.client.answers["counter"] = 42
+    assert console.run("counter", "t", "r", "f:n") == 0
+    assert console.client.calls[1] == ("counter", (b"r", b"f:n"), {})
+    assert console.out == "42\n"
+    assert console.run("counter", "t", "r", "f:n", "--json") == 0
+    assert console.records == [{"row": "r", "column": "f:n", "value": 42}]
 
 
 def test_increment_gives_a_number_as_json(console: Console) -> None:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import rowlock
+from rowlock._codec.wire_errors import NAME_NOT_FOUND
 from rowlock._core.search import PROTOCOL, Search
 from rowlock._transport import embedded
 from rowlock.errors import (
@@ -57,6 +58,29 @@ def test_a_search_retries_until_its_deadline(met: RowlockError) -> None:
 def test_the_error_names_a_host_that_does_not_resolve() -> None:
     given_up = ended_at(Search(("a:1",), 0.0, 10.0), UNKNOWN)[1]
     assert "the host name 'a' does not resolve" in str(given_up)
+
+
+def message_of(address: str, reason: str) -> str:
+    """The error of a search at an address at which no server answers."""
+    search = Search((address,), 0.0, 10.0)
+    search.failed(address, ServerUnavailableError(f"no server answers at {address}: {reason}"))
+    with pytest.raises(ServerUnavailableError) as given_up:
+        search.pause_s(10.0, 0.5)
+    return str(given_up.value)
+
+
+def test_the_error_says_that_an_address_is_a_folder(tmp_path: Path) -> None:
+    message = message_of(f"{tmp_path}:7460", NAME_NOT_FOUND[0])
+    assert f"{tmp_path} is a folder, and no address of a server" in message
+    assert f"start one by 'rowlock-server --data {tmp_path}'" in message
+
+
+def test_the_error_says_how_a_missing_socket_is_made(tmp_path: Path) -> None:
+    address = f"unix:{tmp_path}/no"
+    message = message_of(address, "connect failed")
+    assert f"there is no socket {tmp_path}/no. 'rowlock-server --data FOLDER --listen {address}' makes it" in message
+    (tmp_path / "no").touch()
+    assert "Is it running?" in message_of(address, "connect failed")
 
 
 def test_an_address_that_is_no_rowlock_server_fails_at_once() -> None:

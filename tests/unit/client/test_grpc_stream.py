@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from types import TracebackType
 
 import pyarrow as pa
 import pytest
@@ -47,7 +48,10 @@ def test_an_interruption_when_a_stream_of_batches_has_just_opened_leaves_no_thre
     servers: Servers, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class InterruptedAtTheEnd(Uninterrupted):
-        def __exit__(self, *_: object) -> None:
+        def __exit__(
+            self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        ) -> None:
+            super().__exit__(kind, error, traceback)
             raise KeyboardInterrupt
 
     region = servers.region_of("t", b"row", time.monotonic() + 60)

@@ -184,8 +184,9 @@ class TableChanges(Generic[Text]):
         """Writes an Arrow table, batch, reader or iterable of batches, or an object that exports an Arrow stream.
 
         A pandas DataFrame is such an object. With a mapping, rows of the data become cells. Without one the data is
-        cells: the columns row, family, qualifier, value and, optionally, timestamp. A null timestamp means the server's
-        clock, a null value deletes the column. Of rows with the same key the later one wins.
+        cells: the columns row, family, qualifier, value and, optionally, timestamp; or else rows of the mapping that
+        the table keeps, which may lack some of its columns. A null timestamp means the server's clock, a null value of
+        a cell deletes the column. Of rows with the same key the later one wins.
 
         timestamp: of all cells; None: the server's clock, or the cells' own.
         batch_bytes: about the size of a batch. Each batch is atomic, the call as a whole is not.

@@ -10,13 +10,13 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from rowlock_proto.v1 import types_pb2
 
 from rowlock._codec.columns import Text, check_timestamp
-from rowlock._core.bulk_input import ArrowInput, Piece, bulk_pieces
+from rowlock._core.bulk_input import ArrowInput, Piece, bulk_pieces, check_arrow_input
 from rowlock._core.bulk_parts import Stage
 from rowlock._core.bulk_send import BulkSend, checked_sizes
 from rowlock._core.view import View, checked_timeout
 from rowlock.aio._transport.bulk_stream import BulkStream
 from rowlock.aio._transport.direct_bulk import DirectBulk
-from rowlock.aio._transport.kept_mapping import agreed_mapping
+from rowlock.aio._transport.kept_mapping import agreed_mapping, kept_mapping
 from rowlock.aio._transport.servers import Servers
 from rowlock.bulk_outcome import BulkResult
 from rowlock.errors import RowlockError, ServerUnavailableError
@@ -36,11 +36,15 @@ async def put_arrow(
     *,
     is_partial: bool = False,
 ) -> BulkResult:
-    """See Table.put_arrow. is_partial: as in bulk_pieces."""
+    """See Table.put_arrow. is_partial: as in bulk_pieces; so it is without a mapping."""
     check_timestamp(timestamp)
-    parsed = None if mapping is None else await agreed_mapping(servers, view, mapping)
+    check_arrow_input(data)
     sizes = checked_sizes(batch_bytes, servers.request_bytes_max, takes_rows=servers.takes_rows)
-    pieces = bulk_pieces(data, parsed, timestamp, sizes, is_partial=is_partial)
+    if mapping is None:
+        parsed, is_partial = await kept_mapping(servers, view), True
+    else:
+        parsed = await agreed_mapping(servers, view, mapping)
+    pieces = bulk_pieces(data, parsed, timestamp, sizes, is_partial=is_partial, or_cells=mapping is None)
     return await put_pieces(servers, view, pieces, busy_timeout, on_progress)
 
 

@@ -186,7 +186,7 @@ class Connections:
         return answer
 
     def link(self, address: str, folder_id: str) -> ServerLink:
-        """Returns the link to a server for point operations."""
+        """Returns the link to a server."""
         link = self._links.get((address, folder_id))
         if link is None:
             link = self._links[address, folder_id] = ServerLink(

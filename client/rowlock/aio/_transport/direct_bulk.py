@@ -17,7 +17,7 @@ from rowlock.aio._transport.servers import Servers
 from rowlock.errors import DeadlineError, RowlockError
 from rowlock.schema import Region
 
-# What may take as long as the timeout.
+# How many bytes are sent before the timeout starts again.
 _SENT_BYTES_MAX = 1 << 20
 
 

@@ -42,6 +42,16 @@ async def kept_mapping_text(servers: Servers, table: str, timeout_s: float) -> s
         await asyncio.sleep(attempts.failed(failure, time.monotonic(), was_sent=False))
 
 
+async def kept_mapping(servers: Servers, view: View[Text]) -> Mapping | None:
+    """Returns the table's mapping; None if it keeps none. Raises as kept_mapping_text."""
+    # Here, because pyarrow is slow to import.
+    with Uninterrupted():
+        from rowlock.mapping import parsed_kept
+
+    text = await kept_mapping_text(servers, view.table, view.timeout_s)
+    return parsed_kept(text, view.table) if text else None
+
+
 async def mapping_in_use(servers: Servers, view: View[Text], mapping: TableMapping) -> InUse:
     """Returns a typed table's mapping, compared with what the table keeps. Raises MappingError if they disagree."""
     return mapping.compared(await kept_mapping_text(servers, view.table, view.timeout_s))

@@ -9,7 +9,6 @@ withdraw  there is no commit: the files are removed, and the next manifest does 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from rowlock_regionserver.region.store_file_names import store_file_path
 from rowlock_regionserver.storefile.clipping import clipped_info
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.reader import StoreFile
+from rowlock_regionserver.unneeded_files import remove_unneeded
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +132,4 @@ class Adoption:
                 self._live_files.withdraw()
             self._is_prepared = False
         self._files = {}
-        with contextlib.suppress(OSError, MemoryError):
-            for path in self._paths:
-                self._parts.shared.files.remove_if_there(path)
+        remove_unneeded(self._parts.shared.files, self._paths)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import contextlib
 import re
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +35,7 @@ from rowlock_regionserver.errors import CorruptionError
 from rowlock_regionserver.files import Files
 from rowlock_regionserver.region.bulk.arranged import FamilyPart, FamilyParts
 from rowlock_regionserver.region.bulk.family_lines import FamilyLines
+from rowlock_regionserver.unneeded_files import remove_unneeded
 from rowlock_regionserver.wal.mutation import BulkRecord
 
 MAGIC = b"rowlkblk"
@@ -62,6 +63,11 @@ class WrittenBulkFile:
 def bulk_file_path(folder: Path, number: int) -> Path:
     """Returns the path of the bulk file with this number."""
     return folder / f"{number:016d}.bulk"
+
+
+def remove_bulk_files(files: Files, folder: Path, numbers: Iterable[int]) -> None:
+    """Removes bulk files that nothing names any more."""
+    remove_unneeded(files, [bulk_file_path(folder, number) for number in numbers])
 
 
 def bulk_file_number(name: str) -> int | None:

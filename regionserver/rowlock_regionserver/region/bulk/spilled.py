@@ -10,7 +10,6 @@ run of files for each series of batches of one kind.
 from __future__ import annotations
 
 import base64
-import contextlib
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +27,7 @@ from rowlock_regionserver.scan.retained_tables import retained_tables
 from rowlock_regionserver.sources import Source
 from rowlock_regionserver.storefile.info import StoreFileInfo
 from rowlock_regionserver.storefile.writer import write_store_file
+from rowlock_regionserver.unneeded_files import remove_unneeded
 from rowlock_regionserver.versions.retention import Retention
 
 # More versions than cells: a limit that the table has at the commit decides, not one that it has now.
@@ -132,10 +132,8 @@ class RunWriter:
 
     def remove(self, runs: Sequence[SpilledRun]) -> None:
         """Removes the files of runs that are not needed."""
-        with contextlib.suppress(OSError, MemoryError):
-            for run in runs:
-                for family_number, info in run.files:
-                    self._files.remove_if_there(store_file_path(self._folder, family_number, info.number))
+        files = [each for run in runs for each in run.files]
+        remove_unneeded(self._files, [store_file_path(self._folder, number, info.number) for number, info in files])
 
     def _written(self, batches: Sequence[tuple[StagedBatch, FamilyParts]], *, is_stamped: bool) -> SpilledRun:
         sources: dict[int, list[Source]] = {}

@@ -91,7 +91,7 @@ class FrameSender:
             writable.poll(1000 * seconds_left)
 
     def send_rest(self) -> asyncio.Future[None] | None:
-        """Sends on, and returns what ends when the system has taken everything, or the connection is closed.
+        """Continues sending. Returns a future: done when the system has taken everything, or the connection is closed.
 
         Returns None if it has already. For one caller at a time.
         """

@@ -2,7 +2,7 @@
 
 The TCP address is bound before the server changes anything, and the socket when the server has locked the folder, so
 that no other server's is taken away. Neither accepts before the server has recovered: until then connecting is refused,
-and clients ask by gRPC what the matter is.
+and clients learn the reason by gRPC.
 """
 
 from __future__ import annotations
