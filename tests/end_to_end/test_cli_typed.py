@@ -190,7 +190,7 @@ def test_several_rows_are_put_from_standard_input(run: Run, rowlock_client: rowl
         ("a x=1\n", "line 1 of standard input: 'x' is not a column"),
         ("a 'f:x=1\n", "line 1 of standard input: the quote ' is not closed"),
         ('{"row": "a"}\n', 'line 1 of standard input: the object lacks "cells", which'),
-        ('{"row"\n', "line 1 of standard input: Expecting ':' delimiter"),
+        ('{"row"\n', "line 1 of standard input: the line is not valid JSON: Expecting ':' delimiter"),
     ):
         exit_code, out, err = run("put", "t", "-", stdin=stdin)
         assert (exit_code, out) == (2, "")
@@ -273,6 +273,13 @@ def test_files_are_imported_and_exported_by_the_kept_mapping(
         "--ignore-others to omit such columns. The mapping has user, orders, score, at\n",
     )
     assert run("import", fs, str(tmp_path / "in.csv"), "--ignore-others")[:2] == (0, "2 rows, 2 cells\n")
+    assert run("export", fs, str(tmp_path / "cells.csv"), "--cells")[0] == 0
+    assert run("import", fs, str(tmp_path / "cells.csv")) == (
+        2,
+        "",
+        f"rowlock: {tmp_path / 'cells.csv'} has the columns of cells, and none of the mapping: give --cells\n",
+    )
+    assert run("import", fs, str(tmp_path / "cells.csv"), "--cells")[0] == 0
     # Alice's is older than what she has.
     assert [row for _, row in table.scan()] == [{"orders": None, "score": 0.75}, {"orders": None, "score": 0.25}]
     assert run("export", fs, str(tmp_path / "out.csv")) == (0, "2 rows\n", "")

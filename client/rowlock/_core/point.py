@@ -84,7 +84,7 @@ def _rows_answered(answer: region_pb2.GetAnswer) -> int:
 
 
 def new_mutation(
-    table: str, row: bytes, durability: types_pb2.Durability
+    row: bytes, durability: types_pb2.Durability
 ) -> tuple[region_pb2.PointRequests, region_pb2.RowMutation]:
     """Returns a message with one empty mutation of a row, and that mutation, to be filled in."""
     message = region_pb2.PointRequests()
@@ -133,7 +133,7 @@ def put(
     existence: only if the row is absent, or present.
     """
     encoded = encoded_row(row)
-    message, mutation = new_mutation(table, encoded, durability)
+    message, mutation = new_mutation(encoded, durability)
     if existence:
         mutation.condition.existence = existence
     if data or not deletes:
@@ -146,7 +146,7 @@ def put(
 def put_values(table: str, row: Name, data: Data[ColumnName], durability: types_pb2.Durability) -> Request:
     """Returns a request that sets columns of a row, for servers that take RowValues."""
     encoded = encoded_row(row)
-    message, mutation = new_mutation(table, encoded, durability)
+    message, mutation = new_mutation(encoded, durability)
     check_data(data)
     fill_values(mutation.puts, data)
     return Request(table, encoded, message, is_change=True)
@@ -162,7 +162,7 @@ def delete(
 ) -> Request:
     """Returns a request that deletes columns, families or the row."""
     encoded = encoded_row(row)
-    message, mutation = new_mutation(table, encoded, durability)
+    message, mutation = new_mutation(encoded, durability)
     add_deletes(mutation, columns, timestamp, exact)
     return Request(table, encoded, message, is_change=True)
 
@@ -196,7 +196,7 @@ def _deleted(columns: Sequence[Name] | None) -> Sequence[Name | None]:
 def mutate(table: str, row: Name, changes: Iterable[Change], durability: types_pb2.Durability) -> Request:
     """Returns a request that applies changes to a row. Raises InvalidArgumentError if there is none."""
     encoded = encoded_row(row)
-    message, mutation = new_mutation(table, encoded, durability)
+    message, mutation = new_mutation(encoded, durability)
     add_changes(mutation.changes, changes)
     if not mutation.changes:
         raise InvalidArgumentError("no change is given")
@@ -218,7 +218,7 @@ def check_and_mutate(
     return_filtered: asks for the cells that filters read, too; the server must know that.
     """
     encoded = encoded_row(row)
-    message, mutation = new_mutation(table, encoded, durability)
+    message, mutation = new_mutation(encoded, durability)
     set_condition(mutation.condition, [checks] if isinstance(checks, Check | Filter) else checks)
     mutation.condition.return_filtered = return_filtered and mutation.condition.HasField("filter")
     add_changes(mutation.changes, then, "then")
@@ -231,7 +231,7 @@ def check_and_mutate(
 def increment(table: str, row: Name, column: Name, amount: int, durability: types_pb2.Durability) -> Request:
     """Returns a request that adds to a counter."""
     encoded = encoded_row(row)
-    message, mutation = new_mutation(table, encoded, durability)
+    message, mutation = new_mutation(encoded, durability)
     change = mutation.changes.add().increment
     change.family, change.qualifier = parse_cell_column(column)
     change.amount = checked_amount(amount)
@@ -241,7 +241,7 @@ def increment(table: str, row: Name, column: Name, amount: int, durability: type
 def append(table: str, row: Name, column: Name, suffix: Value, durability: types_pb2.Durability) -> Request:
     """Returns a request that appends to a value."""
     encoded = encoded_row(row)
-    message, mutation = new_mutation(table, encoded, durability)
+    message, mutation = new_mutation(encoded, durability)
     change = mutation.changes.add().append
     change.family, change.qualifier = parse_cell_column(column)
     change.suffix = encoded_value(suffix, "suffix")

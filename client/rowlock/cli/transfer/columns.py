@@ -79,6 +79,8 @@ def columns_among(name: str, wanted: FileColumns, present: Sequence[str], hint: 
 
     name: of the file. Raises ArgumentError for a column that is missing, or that the file has twice.
     """
+    if wanted is not CELL_COLUMNS and CELL_COLUMNS.required <= set(present) and not set(present) & set(wanted.known):
+        raise ArgumentError(f"{name} has the columns of cells, and none of the mapping: give --cells")
     if wanted.is_partial and not wanted.ignores_others:
         other = next((column for column in present if column not in wanted.known), None)
         if other is not None:
