@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rowlock._core.change_requests import check_has_changes, newest_request, offset_of
+from rowlock._core.change_requests import newest_request, offset_of
+from rowlock._core.features import check_has_changes
 from rowlock._core.retry import TABLE_OPERATION_S
 from rowlock._transport import methods
 from rowlock._transport.servers import Servers
@@ -40,7 +41,7 @@ class ChangeCalls:
         with Uninterrupted():
             from rowlock.change_feed import ChangeFeed
 
-        check_has_changes(self._servers.protocols.get(self._servers.catalog_address), self._servers.catalog_address)
+        check_has_changes(self._servers.catalog_protocol, self._servers.catalog_address)
         return ChangeFeed(self._servers, table, since, follow_s, self._timeout_s)
 
     def changes_offset(self, table: str) -> dict[int, int]:
@@ -48,6 +49,6 @@ class ChangeCalls:
 
         Take it before a scan of the whole table, to follow the table from there. Raises as `changes`.
         """
-        check_has_changes(self._servers.protocols.get(self._servers.catalog_address), self._servers.catalog_address)
+        check_has_changes(self._servers.catalog_protocol, self._servers.catalog_address)
         request = newest_request(table)
         return offset_of(self._servers.call(methods.READ_CHANGES, request, self._timeout_s, work_s=TABLE_OPERATION_S))

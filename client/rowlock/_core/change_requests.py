@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from rowlock_proto.v1 import region_pb2
 
 from rowlock._core.catalog import check_table_name
-from rowlock._core.search import CHANGES_PROTOCOL
 from rowlock.errors import InvalidArgumentError
 
 
@@ -38,9 +37,3 @@ def checked_offset(since: Mapping[int, int] | Mapping[str, int]) -> dict[int, in
                 raise InvalidArgumentError(f"since has {key!r}: {number!r}, which is not from 0 to 2^63 - 1")
         offset[int(region_id)] = number
     return offset
-
-
-def check_has_changes(protocol: int | None, address: str) -> None:
-    """Raises InvalidArgumentError if the server is known to have no change feeds. protocol: None: unknown."""
-    if protocol is not None and protocol < CHANGES_PROTOCOL:
-        raise InvalidArgumentError(f"the server at {address} is of an earlier version and has no change feeds")

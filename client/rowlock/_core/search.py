@@ -16,31 +16,11 @@ from rowlock_proto.unix_sockets import PREFIX
 from rowlock_proto.v1 import catalog_pb2
 
 from rowlock._codec.wire_errors import NAME_NOT_FOUND, NOT_GRPC
+from rowlock._core.features import PROTOCOL
 from rowlock._core.retry import RetryPolicy
 from rowlock.errors import InvalidArgumentError, RowlockError, ServerRecoveringError, ServerUnavailableError
 
-# The feature count of rowlock.v1 that this client knows, and the first ones that have a feature: rows in bulk batches,
-# the cells of filters in the answers to conditions, the server's status, puts in columns, scans that point requests
-# open, splits and merges of regions, change feeds, and puts of a row as RowValues.
-PROTOCOL = 11
-ROWS_PROTOCOL = 2
-FILTERED_PROTOCOL = STATUS_PROTOCOL = 4
-PUT_ROWS_PROTOCOL = OPEN_SCAN_PROTOCOL = 6
-REGIONS_PROTOCOL = 7
-CHANGES_PROTOCOL = 9
-VALUES_PROTOCOL = 10
 _POLICY = RetryPolicy(pause_first_s=0.05, pause_s_max=0.5)
-
-
-def check_has_status(protocol: int | None, address: str) -> None:
-    """Raises InvalidArgumentError if the server is known to have no status. protocol: None: unknown."""
-    if protocol is not None and protocol < STATUS_PROTOCOL:
-        raise InvalidArgumentError(f"the server at {address} is of an earlier version and can't show its status")
-
-
-def has_region_calls(protocol: int | None) -> bool:
-    """Returns whether a server may list, split and merge regions. protocol: None: unknown."""
-    return protocol is None or protocol >= REGIONS_PROTOCOL
 
 
 class Search:

@@ -17,9 +17,9 @@ import grpc
 from rowlock_proto.v1 import catalog_pb2
 
 from rowlock._codec.wire_errors import error_of_call
+from rowlock._core.features import PROTOCOL
 from rowlock._core.regions import RegionCache
 from rowlock._core.retry import REPEATED_FOR_S, Kind
-from rowlock._core.search import PROTOCOL
 from rowlock._core.sequences import Sequences
 from rowlock._core.session_requests import OwnSessions
 from rowlock._transport import methods
@@ -161,6 +161,11 @@ class Connections:
     def catalog_address(self) -> str:
         """The server that is used for the catalog."""
         return self.addresses[self._chosen]
+
+    @property
+    def catalog_protocol(self) -> int | None:
+        """The count of features of that server; None: not known yet."""
+        return self.protocols.get(self.catalog_address)
 
     def choose(self, address: str) -> None:
         """Uses this one of the addresses for the catalog from now on."""

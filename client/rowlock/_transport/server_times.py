@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rowlock_proto.v1 import catalog_pb2
 
-from rowlock._core.search import PROTOCOL, ROWS_PROTOCOL
+from rowlock._core.features import PROTOCOL, ROWS_PROTOCOL
 from rowlock._transport import methods
 from rowlock._transport.servers import Servers
 

@@ -9,10 +9,10 @@ from google.protobuf.message import Message
 from rowlock_proto.v1 import catalog_pb2
 
 from rowlock._codec.columns import Name
+from rowlock._core.features import has_region_calls
 from rowlock._core.lock_requests import lock_options
 from rowlock._core.region_requests import list_request, merge_request, split_request
 from rowlock._core.retry import Kind
-from rowlock._core.search import has_region_calls
 from rowlock._transport import methods
 from rowlock._transport.methods import Method
 from rowlock.aio._session_calls import SessionCalls
@@ -33,7 +33,7 @@ class RegionCalls(SessionCalls):
         Regions that are closed because of damage are listed too. Raises TableNotFoundError.
         """
         request = list_request(name, start, stop)
-        if has_region_calls(self._servers.protocols.get(self._servers.catalog_address)):
+        if has_region_calls(self._servers.catalog_protocol):
             found = (await self._servers.call(methods.LIST_REGIONS, request, self._timeout_s)).regions
         else:
             of_table = catalog_pb2.DescribeTableRequest(name=name)

@@ -18,9 +18,9 @@ from rowlock._core.catalog import (
     flush_continues,
     parsed_mapping,
 )
+from rowlock._core.features import PROTOCOL, check_has_status
 from rowlock._core.lock_requests import lock_options
 from rowlock._core.retry import TABLE_OPERATION_S, Kind
-from rowlock._core.search import PROTOCOL, check_has_status
 from rowlock._core.snapshot_requests import LEASE_S_DEFAULT, checked_id
 from rowlock._core.view import checked_timeout, milliseconds_of
 from rowlock._transport import methods
@@ -339,7 +339,7 @@ class Client(SnapshotCalls, ChangeCalls):
         """
         from rowlock.status import status_from
 
-        check_has_status(self._servers.protocols.get(self._servers.catalog_address), self._servers.catalog_address)
+        check_has_status(self._servers.catalog_protocol, self._servers.catalog_address)
         request = catalog_pb2.ServerStatusRequest()
         answer = await self._servers.call(methods.SERVER_STATUS, request, self._timeout_s)
         return status_from(answer, self._servers.catalog_address)

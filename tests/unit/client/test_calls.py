@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 import rowlock
-from rowlock._core.search import PROTOCOL
+from rowlock._core.features import PROTOCOL
 from rowlock._transport import methods
 from rowlock._transport.servers import Servers
 from rowlock.aio._transport.servers import Servers as AsyncioServers

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 from rowlock import InvalidArgumentError, ServerError
 from rowlock._core.change_progress import CHANGE_SCHEMA, ChangeProgress
-from rowlock._core.change_requests import check_has_changes, checked_offset
+from rowlock._core.change_requests import checked_offset
+from rowlock._core.features import check_has_changes
 from rowlock_proto.v1.region_pb2 import ChangesRead, ReadChangesRequest, ReadChangesResponse
 
 SCHEMA = CHANGE_SCHEMA.set(5, pa.field("kind", pa.int8(), nullable=False))

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import pytest
 import rowlock
 from rowlock._codec.wire_errors import NAME_NOT_FOUND
-from rowlock._core.search import PROTOCOL, Search
+from rowlock._core.features import PROTOCOL
+from rowlock._core.search import Search
 from rowlock._transport import embedded
 from rowlock.errors import (
     DeadlineError,

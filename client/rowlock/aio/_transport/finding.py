@@ -9,8 +9,9 @@ import time
 import grpc
 from rowlock_proto.v1 import catalog_pb2
 
+from rowlock._core.features import PROTOCOL
 from rowlock._core.retry import repeated_for_s
-from rowlock._core.search import PROTOCOL, Search
+from rowlock._core.search import Search
 from rowlock._transport import methods
 from rowlock.aio._transport.servers import Servers
 

@@ -15,9 +15,7 @@ from rowlock_proto.v1 import catalog_pb2, region_pb2
 from rowlock._codec.wire_errors import answered_error, error_of_call
 from rowlock._core.advertised import origin, with_origin
 from rowlock._core.conversation import Request
-from rowlock._core.point import failure_of
-from rowlock._core.retry import Attempts, Kind
-from rowlock._core.search import (
+from rowlock._core.features import (
     FILTERED_PROTOCOL,
     OPEN_SCAN_PROTOCOL,
     PROTOCOL,
@@ -25,6 +23,8 @@ from rowlock._core.search import (
     ROWS_PROTOCOL,
     VALUES_PROTOCOL,
 )
+from rowlock._core.point import failure_of
+from rowlock._core.retry import Attempts, Kind
 from rowlock._core.uptime import uptime_s
 from rowlock._transport import methods
 from rowlock._transport.methods import Method
@@ -145,17 +145,17 @@ class Servers(Connections):
     @property
     def takes_rows(self) -> bool:
         """Whether the catalog's server is known to take rows in bulk batches."""
-        return self.protocols.get(self.catalog_address, 0) >= ROWS_PROTOCOL
+        return (self.catalog_protocol or 0) >= ROWS_PROTOCOL
 
     @property
     def returns_filtered(self) -> bool:
         """Whether the catalog's server is known to return the cells that the filter of a condition reads."""
-        return self.protocols.get(self.catalog_address, 0) >= FILTERED_PROTOCOL
+        return (self.catalog_protocol or 0) >= FILTERED_PROTOCOL
 
     @property
     def takes_values(self) -> bool:
         """Whether the catalog's server is known to take the puts of a row as RowValues."""
-        return self.protocols.get(self.catalog_address, 0) >= VALUES_PROTOCOL
+        return (self.catalog_protocol or 0) >= VALUES_PROTOCOL
 
     def opens_scans_at(self, region: Region) -> bool:
         """Whether the region's server is known to open scans by point requests."""

@@ -7,7 +7,7 @@ import time
 
 import pytest
 import rowlock
-from rowlock._core.search import VALUES_PROTOCOL
+from rowlock._core.features import VALUES_PROTOCOL
 from rowlock._transport.servers import Servers
 from rowlock.changes import Change
 from rowlock_proto.v1 import region_pb2, types_pb2
