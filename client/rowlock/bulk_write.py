@@ -32,7 +32,14 @@ from rowlock._transport import methods
 from rowlock._transport.bulk import put_pieces
 from rowlock._transport.kept_mapping import agreed_mapping, kept_mapping
 from rowlock._transport.servers import Servers
-from rowlock.errors import BulkError, InvalidArgumentError, RowlockError, SessionEndedError
+from rowlock.errors import (
+    BulkError,
+    ClosedError,
+    InvalidArgumentError,
+    RowlockError,
+    SessionEndedError,
+    UnknownOutcomeError,
+)
 from rowlock.mapping import Mapping
 from rowlock.session import Session, open_session
 
@@ -183,11 +190,20 @@ class BulkWrite:
             return self._result
         self._send_gathered()
         self._check()
+        if self._servers.sessions.is_closed:
+            raise ClosedError("the client was closed")
         request = self._options.commit_request(self.session.ref, self._number, self._staged.numbers)
         with self.session.noting_its_end():
-            answer = call_with_locks(
-                self._servers, methods.COMMIT_BULK_WRITE, request, self._policy, self._view.timeout_s
-            )
+            try:
+                answer = call_with_locks(
+                    self._servers, methods.COMMIT_BULK_WRITE, request, self._policy, self._view.timeout_s
+                )
+            except ClosedError as error:
+                raise UnknownOutcomeError(
+                    f"the client was closed during the commit of a bulk write of table {self._view.table!r}, which may "
+                    "have been applied",
+                    table=self._view.table,
+                ) from error
         self._result = result_from(answer)
         self._is_over = True
         self._end_session()

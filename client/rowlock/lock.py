@@ -15,7 +15,7 @@ from rowlock._ending_call import call_to_end
 from rowlock._locked_call import call_with_locks
 from rowlock._transport import methods
 from rowlock._transport.servers import Servers
-from rowlock.errors import RowlockError
+from rowlock.errors import RowlockError, SessionEndedError
 from rowlock.session import Session, open_session
 from rowlock.session_info import LockMode
 
@@ -43,6 +43,7 @@ class Lock:
         self._timeout_s = timeout_s
         self._is_session_mine = is_session_mine
         self._is_released = False
+        self._release_count = 0  # of the calls that were begun
         self._session = session
 
     @property
@@ -77,8 +78,12 @@ class Lock:
         if self._is_released:
             return
         if self._is_session_mine:
+            self._release_count += 1
             try:
                 self.session._end()  # private to the package
+            except SessionEndedError:
+                if self._release_count == 1:  # Else another call may have released it.
+                    raise
             finally:
                 self._is_released = not self.session.is_open  # Else an interruption came before the call.
             return

@@ -52,19 +52,21 @@ class Session(OpenedSession):
                 self._end()
         self._heartbeat.stop()
 
-    def _end(self, timeout_s: float | None = None, work_s: float = TABLE_OPERATION_S) -> None:
+    def _end(self) -> None:
         """Ends the session. Raises SessionEndedError if it has ended before.
 
-        timeout_s: None: the client's. An interruption before the call leaves the session open.
+        An interruption before the call leaves the session open.
         """
         self.check()
         request = sessions_pb2.EndSessionRequest(session=self.ref)
-        timeout_s = self._timeout_s if timeout_s is None else timeout_s
         try:
-            call_to_end(self._servers, methods.END_SESSION, request, timeout_s, work_s=work_s)
+            call_to_end(self._servers, methods.END_SESSION, request, self._timeout_s, work_s=TABLE_OPERATION_S)
         finally:
-            self.note_ended(None)
-            self._heartbeat.stop()
+            self._is_ended_here()
+
+    def _is_ended_here(self) -> None:
+        self.note_ended(None)
+        self._heartbeat.stop()
 
     def __enter__(self) -> Session:
         return self
@@ -82,24 +84,41 @@ def open_session(
 ) -> Session:
     """See Client.session."""
     request = open_request(purpose, session_id, owner, idle_s)
-    try:
+    if session_id is not None:  # One that is interrupted stays: it may have been open before.
         answer = servers.call(methods.OPEN_SESSION, request, timeout_s)
-        session = Session(servers, answer.session, timeout_s)
-        if session_id is None:
+        return Session(servers, answer.session, timeout_s)
+    with servers.sessions.opening(request.session_id):
+        try:
+            answer = servers.call(methods.OPEN_SESSION, request, timeout_s)
+            session = Session(servers, answer.session, timeout_s)
             servers.sessions.add(session)
-        return session
-    except BaseException as error:
-        if session_id is None:  # With an id of the caller's choice it may have been open before.
-            ending = sessions_pb2.EndSessionRequest(session=types_pb2.SessionRef(session_id=request.session_id))
-            end_if_interrupted(error, servers, methods.END_SESSION, ending)
-        raise
+            return session
+        except BaseException as error:
+            end_if_interrupted(error, servers, methods.END_SESSION, _end_of(request.session_id))
+            raise
 
 
 def end_own_sessions(servers: Servers) -> None:
-    """Ends the sessions that the client has opened, with random ids, as far as that succeeds within two seconds."""
+    """Ends the sessions that the client has opened, with random ids, and opens no more.
+
+    It tries for two seconds; the server ends the others when their idle limits are over.
+    """
     stop = time.monotonic() + _CLOSING_S
-    for session in servers.sessions.open_ones():
-        remaining_s = stop - time.monotonic()
-        if remaining_s > 0 and isinstance(session, Session):
-            with contextlib.suppress(RowlockError):  # The server ends it when its idle limit is over.
-                session._end(remaining_s, work_s=0.0)
+    opening = servers.sessions.close()
+    sessions = [session for session in servers.sessions.open_ones() if isinstance(session, Session)]
+    requests = [_end_of(session_id) for session_id in opening]
+    requests += [sessions_pb2.EndSessionRequest(session=session.ref) for session in sessions]
+    try:
+        for request in requests:
+            remaining_s = stop - time.monotonic()
+            if remaining_s > 0:
+                with contextlib.suppress(RowlockError):
+                    servers.call(methods.END_SESSION, request, remaining_s)
+    finally:
+        for session in sessions:
+            session._is_ended_here()
+
+
+def _end_of(session_id: str) -> sessions_pb2.EndSessionRequest:
+    """Returns the request to end a session that may not be open yet; the server waits for its opening."""
+    return sessions_pb2.EndSessionRequest(session=types_pb2.SessionRef(session_id=session_id))

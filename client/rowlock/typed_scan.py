@@ -13,7 +13,7 @@ from rowlock._codec.key_scalars import Key
 from rowlock._core.table_mapping import TableMapping
 from rowlock._core.typed_rows import Row, python_rows
 from rowlock._core.view import View
-from rowlock._transport.kept_mapping import STALE_MAPPING, mapping_in_use
+from rowlock._transport.kept_mapping import STALE_MAPPING, compare_again, mapping_in_use
 from rowlock._transport.servers import Servers
 from rowlock.mapping import Mapping
 from rowlock.rows import check_pandas, data_frame
@@ -133,8 +133,7 @@ class _Reader:
         try:
             yield from self.scan.to_batches(mapping)
         except STALE_MAPPING:
-            # The next scan looks the kept mapping up again.
-            self._servers.regions.forget_table(self._view.table)
+            compare_again(self._servers, self._view, self._mapping)
             raise
 
     def mapping(self) -> Mapping:

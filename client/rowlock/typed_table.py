@@ -13,7 +13,7 @@ from rowlock._core.typed_changes import counter_of
 from rowlock._core.typed_filters import TypedColumn
 from rowlock._core.typed_rows import Row, RowCodec
 from rowlock._tables.typed_changes import TypedTableChanges
-from rowlock._transport.kept_mapping import read_by_mapping
+from rowlock._transport.kept_mapping import STALE_MAPPING, compare_again, read_by_mapping
 from rowlock.errors import MappingError
 from rowlock.filters import Filter
 from rowlock.mapping import Mapping
@@ -174,15 +174,19 @@ class TypedTable(TypedTableChanges[Row]):
                 codec.bounds(given),
             )
         )
-        return self._table.count(
-            *rows,
-            targets,
-            where,
-            ranges=encoded,
-            snapshot=snapshot,
-            busy_timeout=busy_timeout,
-            on_progress=on_progress,
-        )
+        try:
+            return self._table.count(
+                *rows,
+                targets,
+                where,
+                ranges=encoded,
+                snapshot=snapshot,
+                busy_timeout=busy_timeout,
+                on_progress=on_progress,
+            )
+        except STALE_MAPPING:
+            compare_again(self._servers, self._view, self._mapping)
+            raise
 
     def delete_range(
         self,
@@ -202,12 +206,16 @@ class TypedTable(TypedTableChanges[Row]):
                 codec.bounds(given),
             )
         )
-        return self._table.delete_range(
-            *rows,
-            where,
-            ranges=encoded,
-            on_progress=on_progress,
-        )
+        try:
+            return self._table.delete_range(
+                *rows,
+                where,
+                ranges=encoded,
+                on_progress=on_progress,
+            )
+        except STALE_MAPPING:
+            compare_again(self._servers, self._view, self._mapping)
+            raise
 
     def scan(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypedDict, assert_type
@@ -11,7 +12,14 @@ from typing import Any, TypedDict, assert_type
 import pyarrow as pa
 import pytest
 import rowlock
-from rowlock.errors import FamilyNotFoundError, InvalidArgumentError, MappingError, NotACounterError, TableExistsError
+from rowlock.errors import (
+    BulkError,
+    FamilyNotFoundError,
+    InvalidArgumentError,
+    MappingError,
+    NotACounterError,
+    TableExistsError,
+)
 from rowlock.pytest_plugin import RowlockServer
 from rowlock_regionserver.server import Server
 
@@ -262,6 +270,54 @@ def test_typed_tables_of_all_clients_go_on_without_the_columns_of_a_dropped_fami
         assert list(all_rows.scan()) == [("x", {"a": 1})]
         with pytest.raises(MappingError, match="no column 'b'"):
             unknown.cells("x", "b")
+
+
+def test_a_call_that_fails_with_an_old_mapping_does_so_once(tmp_path: Path) -> None:
+    old, new = "k STRING :key, a BIGINT f:a, m STRING g:m", "k STRING :key, a BIGINT f:a, m STRING h:m"
+    row = {"a": 1, "m": "x"}
+    calls: list[Callable[[rowlock.TypedTable[dict[str, Any]]], object]] = [
+        lambda table: table.put("x", row),
+        lambda table: table.count(columns=["m"]),
+        lambda table: table.count(where=table.column("m") == "x"),
+        lambda table: list(table.scan(columns=["m"])),
+        lambda table: table.put_arrow(pa.table({"k": ["x"], "m": ["x"]})),
+        lambda table: table.check_and_put("x", "m", "x", row),
+    ]
+    with contextlib.ExitStack() as closing:
+        address = closing.enter_context(Server(tmp_path / "data")).address
+        client, *others = [closing.enter_context(rowlock.connect(address)) for _ in range(1 + len(calls))]
+        client.create_table("t", mapping=old)
+        tables = [other.typed_table("t") for other in others]
+        client.alter_table(
+            "t", set_families={"h": rowlock.Family()}, drop_families=["g"], mapping=new, replace_mapping=True
+        )
+        for call, table in zip(calls, tables, strict=True):
+            with pytest.raises((FamilyNotFoundError, BulkError)):
+                call(table)
+            call(table)
+        assert client.typed_table("t").row("x") == row
+
+
+def test_put_arrow_goes_by_a_mapping_that_the_table_keeps_since(tmp_path: Path) -> None:
+    cells = pa.table({"row": [b"c"], "family": [b"f"], "qualifier": [b"q"], "value": [b"v"]})
+    rows = pa.table({"id": ["a"], "n": [1]})
+    with contextlib.ExitStack() as closing:
+        address = closing.enter_context(Server(tmp_path / "data")).address
+        client, other = [closing.enter_context(rowlock.connect(address)) for _ in range(2)]
+        client.create_table("t", ["f"])
+        table = other.table("t")
+        table.put_arrow(cells)
+        client.alter_table("t", mapping="id STRING :key, n BIGINT f:n")
+        with pytest.raises(InvalidArgumentError, match="Without a mapping the data is cells"):
+            table.put_arrow(rows)
+        table.put_arrow(rows)
+        assert client.typed_table("t").row("a") == {"n": 1}
+        table.put_arrow(cells)
+        # Cells are cells, even if the mapping names their columns.
+        named = "row STRING :key, family STRING f:fa, qualifier STRING f:qu, value STRING f:va"
+        client.alter_table("t", mapping=named, replace_mapping=True)
+        client.table("t").put_arrow(cells)
+        assert table.row(b"c") == {b"f:q": b"v"}
 
 
 def test_bulk_reads_and_writes_of_any_program_go_by_the_kept_mapping(

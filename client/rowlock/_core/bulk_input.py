@@ -66,15 +66,16 @@ def bulk_pieces(
     *,
     is_partial: bool = False,
     or_cells: bool = False,
+    prefers_cells: bool = False,
 ) -> Iterator[Piece]:
     """Yields the input as rows, or as cells if it has no mapping, in order.
 
     is_partial: whether the data may lack value columns of the mapping, which are then not written. Then the mapping
     must name each column of the data, because one that is misspelled is not missed. or_cells: batches with the columns
-    of cells are cells, unless the mapping names these columns.
+    of cells are cells, unless the mapping names these columns; prefers_cells: they are cells even then.
     Raises MappingError or InvalidArgumentError for data that don't fit.
     """
-    takes_cells = mapping is None or (or_cells and not _names_cell_columns(mapping))
+    takes_cells = mapping is None or prefers_cells or (or_cells and not _names_cell_columns(mapping))
 
     def convert(piece: pa.RecordBatch) -> BulkData:
         if mapping is None or (takes_cells and _has_cell_columns(piece.schema.names)):

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from rowlock_proto.v1 import sessions_pb2, types_pb2
 
 from rowlock._core.view import milliseconds_of
-from rowlock.errors import InvalidArgumentError, SessionEndedError
+from rowlock.errors import ClosedError, InvalidArgumentError, SessionEndedError
 from rowlock.session_info import SessionInfo, session_info_from
 
 IDLE_S_DEFAULT = 300.0
@@ -80,7 +80,26 @@ class OwnSessions:
     """The sessions that a client has opened, with random ids, as long as something refers to them. Thread-safe."""
 
     def __init__(self) -> None:
-        self._known: set[weakref.ref[OpenedSession]] = set()  # without a lock: each of its methods is atomic
+        # Without a lock: each method of a set is atomic.
+        self._known: set[weakref.ref[OpenedSession]] = set()
+        self._opening: set[str] = set()  # the ids of those that are being opened
+        self.is_closed = False
+
+    @contextmanager
+    def opening(self, session_id: str) -> Iterator[None]:
+        """While a session is being opened. Raises ClosedError if the client was closed."""
+        self._opening.add(session_id)
+        try:
+            if self.is_closed:
+                raise ClosedError("the client was closed")
+            yield
+        finally:
+            self._opening.discard(session_id)
+
+    def close(self) -> list[str]:
+        """Lets no more be opened; returns the ids of those that are being opened. Call it before `open_ones`."""
+        self.is_closed = True
+        return list(self._opening)
 
     def add(self, session: OpenedSession) -> None:
         """Adds a session."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
@@ -66,6 +67,13 @@ def _newer_mapping(
     if found is used:
         raise error
     return found
+
+
+def compare_again(servers: Servers, view: View[Text], mapping: TableMapping) -> None:
+    """Looks the kept mapping up after STALE_MAPPING, so that the next call goes by it, if the server can be reached."""
+    servers.regions.forget_table(view.table)
+    with contextlib.suppress(RowlockError):
+        mapping_in_use(servers, view, mapping)
 
 
 def encoded_by_mapping(servers: Servers, view: View[Text], mapping: TableMapping, encode: Callable[[RowCodec], T]) -> T:

@@ -32,6 +32,7 @@ from rowlock._transport.links import ServerLink
 from rowlock._transport.methods import Method
 from rowlock.errors import (
     AnotherFolderError,
+    FamilyNotFoundError,
     NotServingRegionError,
     RowlockError,
     ServerUnavailableError,
@@ -101,6 +102,8 @@ class Servers(Connections):
             self.regions.forget(region)
             if isinstance(failure, AnotherFolderError):
                 self.regions.forget_all()
+        elif isinstance(failure, FamilyNotFoundError):
+            self.regions.forget_table(request.table)  # The kept mapping may have changed with the families.
         return None if failure is None else with_origin(failure, region.server, self.addresses)
 
     def link_to(self, region: Region) -> ServerLink:
@@ -228,6 +231,8 @@ class Servers(Connections):
         error = with_origin(error, address, self.addresses)
         if isinstance(error, AnotherFolderError):
             self.regions.forget_all()
+        if isinstance(error, FamilyNotFoundError) and error.table:
+            self.regions.forget_table(error.table)  # The kept mapping may have changed with the families.
         if isinstance(error, ServerUnavailableError):
             self._stop_using(address)
         return error

@@ -352,7 +352,8 @@ class Client(SnapshotCalls, ChangeCalls):
         """Ends what the client holds, and closes all connections. Idempotent.
 
         It ends the sessions that it opened with random ids, with their locks and bulk writes; for that it waits two
-        seconds at most. Calls in flight end with ClosedError or UnknownOutcomeError.
+        seconds at most. Calls in flight end with ClosedError or UnknownOutcomeError. Not for signal handlers, which may
+        have interrupted a call of this client: raise an exception there, and close the client where it is caught.
         """
         try:
             await end_own_sessions(self._servers)

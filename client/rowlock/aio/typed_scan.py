@@ -12,7 +12,7 @@ from rowlock._codec.key_scalars import Key
 from rowlock._core.table_mapping import TableMapping
 from rowlock._core.typed_rows import Row, python_rows
 from rowlock._core.view import View
-from rowlock.aio._transport.kept_mapping import STALE_MAPPING, mapping_in_use
+from rowlock.aio._transport.kept_mapping import STALE_MAPPING, compare_again, mapping_in_use
 from rowlock.aio._transport.servers import Servers
 from rowlock.aio.scan import NoMoreRows, Scan
 from rowlock.mapping import Mapping
@@ -135,8 +135,7 @@ class _Reader:
             async for batch in self.scan.to_batches(mapping):
                 yield batch
         except STALE_MAPPING:
-            # The next scan looks the kept mapping up again.
-            self._servers.regions.forget_table(self._view.table)
+            await compare_again(self._servers, self._view, self._mapping)
             raise
 
     async def mapping(self) -> Mapping:

@@ -12,7 +12,7 @@ from rowlock._core.typed_changes import counter_of
 from rowlock._core.typed_filters import TypedColumn
 from rowlock._core.typed_rows import Row, RowCodec
 from rowlock.aio._tables.typed_changes import TypedTableChanges
-from rowlock.aio._transport.kept_mapping import read_by_mapping
+from rowlock.aio._transport.kept_mapping import STALE_MAPPING, compare_again, read_by_mapping
 from rowlock.aio.typed_scan import TypedScan
 from rowlock.errors import MappingError
 from rowlock.filters import Filter
@@ -173,15 +173,19 @@ class TypedTable(TypedTableChanges[Row]):
                 codec.bounds(given),
             )
         )
-        return await self._table.count(
-            *rows,
-            targets,
-            where,
-            ranges=encoded,
-            snapshot=snapshot,
-            busy_timeout=busy_timeout,
-            on_progress=on_progress,
-        )
+        try:
+            return await self._table.count(
+                *rows,
+                targets,
+                where,
+                ranges=encoded,
+                snapshot=snapshot,
+                busy_timeout=busy_timeout,
+                on_progress=on_progress,
+            )
+        except STALE_MAPPING:
+            await compare_again(self._servers, self._view, self._mapping)
+            raise
 
     async def delete_range(
         self,
@@ -201,12 +205,16 @@ class TypedTable(TypedTableChanges[Row]):
                 codec.bounds(given),
             )
         )
-        return await self._table.delete_range(
-            *rows,
-            where,
-            ranges=encoded,
-            on_progress=on_progress,
-        )
+        try:
+            return await self._table.delete_range(
+                *rows,
+                where,
+                ranges=encoded,
+                on_progress=on_progress,
+            )
+        except STALE_MAPPING:
+            await compare_again(self._servers, self._view, self._mapping)
+            raise
 
     def scan(
         self,

@@ -60,6 +60,8 @@ def _row(layout: Layout, text: str) -> tuple[Any, _Changes]:
         record = json.loads(text)
     except json.JSONDecodeError as error:
         raise ArgumentError(f"the line is not valid JSON: {error.msg} at character {error.pos + 1}") from error
+    except ValueError as error:  # Python's limit of digits.
+        raise ArgumentError("the line has a number with too many digits") from error
     if isinstance(layout, TypedLayout):
         return _typed_row(layout, record)
     key, cells = _field(record, "row", str, "the object"), _field(record, "cells", list, "the object")

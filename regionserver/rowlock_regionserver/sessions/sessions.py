@@ -133,7 +133,7 @@ class Sessions:
         """
         with self._changed:
             # A client that gave its opening up may end it before that has a number.
-            self._changed.wait_for(lambda: ref.session_id not in self._opening)
+            self._changed.wait_for(lambda: ref.number or self._is_stopped or ref.session_id not in self._opening)
             session = self._find(ref, to_end=True)
             if session.state is SessionState.OPEN:
                 session.state = SessionState.ENDING

@@ -19,7 +19,14 @@ from rowlock.aio._transport.direct_bulk import DirectBulk
 from rowlock.aio._transport.kept_mapping import agreed_mapping, kept_mapping
 from rowlock.aio._transport.servers import Servers
 from rowlock.bulk_outcome import BulkResult
-from rowlock.errors import RowlockError, ServerUnavailableError
+from rowlock.errors import (
+    BulkError,
+    FamilyNotFoundError,
+    InvalidArgumentError,
+    MappingError,
+    RowlockError,
+    ServerUnavailableError,
+)
 from rowlock.mapping import Mapping
 from rowlock.schema import Region
 
@@ -44,8 +51,12 @@ async def put_arrow(
         parsed, is_partial = await kept_mapping(servers, view), True
     else:
         parsed = await agreed_mapping(servers, view, mapping)
-    pieces = bulk_pieces(data, parsed, timestamp, sizes, is_partial=is_partial, or_cells=mapping is None)
-    return await put_pieces(servers, view, pieces, busy_timeout, on_progress)
+    pieces = bulk_pieces(data, parsed, timestamp, sizes, is_partial=is_partial, prefers_cells=mapping is None)
+    try:
+        return await put_pieces(servers, view, pieces, busy_timeout, on_progress)
+    except (BulkError, MappingError, InvalidArgumentError, FamilyNotFoundError):
+        servers.regions.forget_table(view.table)  # The next call goes by the mapping that the table keeps then.
+        raise
 
 
 async def put_pieces(

@@ -33,6 +33,7 @@ from rowlock.aio._transport.links import ServerLink
 from rowlock.errors import (
     AnotherFolderError,
     ClosedError,
+    FamilyNotFoundError,
     NotServingRegionError,
     RowlockError,
     ServerUnavailableError,
@@ -102,6 +103,8 @@ class Servers(Connections):
             self.regions.forget(region)
             if isinstance(failure, AnotherFolderError):
                 self.regions.forget_all()
+        elif isinstance(failure, FamilyNotFoundError):
+            self.regions.forget_table(request.table)  # The kept mapping may have changed with the families.
         return None if failure is None else with_origin(failure, region.server, self.addresses)
 
     def link_to(self, region: Region) -> ServerLink:
@@ -231,6 +234,8 @@ class Servers(Connections):
         error = with_origin(error, address, self.addresses)
         if isinstance(error, AnotherFolderError):
             self.regions.forget_all()
+        if isinstance(error, FamilyNotFoundError) and error.table:
+            self.regions.forget_table(error.table)  # The kept mapping may have changed with the families.
         if isinstance(error, ServerUnavailableError):
             self._stop_using(address)
         return error

@@ -145,3 +145,66 @@ async def test_closing_a_client_ends_the_sessions_with_ids_of_its_own(
     ]
     assert sorted(ended) == sorted([lock.session.id, own.id])
     assert (lock.is_held, own.is_open, named.is_open) == (False, False, True)
+
+
+async def test_closing_a_client_ends_a_session_that_is_being_opened(
+    db: rowlock.aio.Client, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = calls_of(servers, monkeypatch, methods.OPEN_BULK_WRITE)
+    with servers.sessions.opening("opening"):
+        await db.close()
+    [(name, ending)] = calls.made
+    assert isinstance(ending, sessions_pb2.EndSessionRequest)
+    assert (name, ending.session.session_id, ending.session.number) == ("EndSession", "opening", 0)
+    with pytest.raises(rowlock.ClosedError):
+        await db.session("too late")
+    assert len(calls.made) == 1
+
+
+async def test_two_calls_may_release_a_lock_at_once(
+    db: rowlock.aio.Client, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = calls_of(servers, monkeypatch, methods.OPEN_BULK_WRITE)
+    lock = await db.lock("t", "exclusive")
+
+    async def released_by_another(*_: object, **__: object) -> Message:
+        monkeypatch.setattr(servers, "call", calls.call)
+        await lock.release()
+        raise rowlock.SessionEndedError("its owner ended it")
+
+    monkeypatch.setattr(servers, "call", released_by_another)
+    await lock.release()
+    assert not lock.is_held
+
+
+async def test_a_lock_that_was_lost_says_so_when_it_is_released(
+    db: rowlock.aio.Client, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls_of(servers, monkeypatch, methods.OPEN_BULK_WRITE)
+    lock = await db.lock("t", "exclusive")
+
+    async def lost(*_: object, **__: object) -> Message:
+        raise rowlock.SessionEndedError("it had no heartbeat")
+
+    monkeypatch.setattr(servers, "call", lost)
+    with pytest.raises(rowlock.SessionEndedError):
+        await lock.release()
+    await lock.release()
+
+
+async def test_a_commit_during_which_the_client_is_closed_has_an_unknown_outcome(
+    db: rowlock.aio.Client, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls_of(servers, monkeypatch, methods.ABORT_BULK_WRITE)
+    session = await db.session("work")
+    write = await db.bulk_write("t", session=session)
+
+    async def closed(*_: object, **__: object) -> Message:
+        raise rowlock.ClosedError("the client was closed")
+
+    monkeypatch.setattr(servers, "call", closed)
+    with pytest.raises(rowlock.UnknownOutcomeError, match="closed during the commit of a bulk write of table 't'"):
+        await write.commit()
+    servers.sessions.close()
+    with pytest.raises(rowlock.ClosedError):
+        await write.commit()
