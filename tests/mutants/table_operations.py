@@ -22,7 +22,7 @@ TABLE_OPERATIONS = [
         CLIENT,
     ),
     Mutant(
-        "a client that drops a family goes on with the mapping that had it",
+        "a client that drops a family keeps using the old mapping",
         "Client.alter_table",
         "        answer = self._call_locked(methods.ALTER_TABLE, request)\n"
         "        if mapping is not None or request.drop_families:  # The kept",

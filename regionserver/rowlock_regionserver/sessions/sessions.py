@@ -241,7 +241,7 @@ class Sessions:
             try:
                 holding.release(reason, is_stopping=is_stopping)
             except Exception:
-                # The session ends all the same, and the thread goes on with the next one.
+                # The session still ends, and the thread continues with the next one.
                 logger.exception("unexpected error while %s of session %r was released", item.text, session.session_id)
         with self._changed:
             session.state = SessionState.ENDED
