@@ -56,10 +56,10 @@ class Piece:
 # The two that start Spark don't begin together.
 PIECES: Sequence[Piece] = (
     Piece(["tests/spark"]),
-    Piece(["tests/unit/host"]),
+    *(Piece(["tests/unit/host"], share=(number, 2)) for number in range(2)),
     Piece(["tests/crash", "tests/consistency", "tests/soak"]),
     *(Piece(["tests/end_to_end"], share=(number, 3)) for number in range(3)),
-    Piece(["tests/property"]),
+    *(Piece(["tests/property"], share=(number, 2)) for number in range(2)),
     Piece(["tests/spark_programs"]),
     Piece(["tests/unit/region"]),
     Piece(["tests/unit/client", "tests/unit/cli"]),
@@ -79,9 +79,9 @@ _ABORT_S = 30.0
 DISK_FREE_MIN = 4 << 30
 # `make check` runs these.
 ELSEWHERE = ("tests/tidy",)
-AT_ONCE = (os.cpu_count() or 1) + 3
+AT_ONCE = (os.cpu_count() or 1) + 4
 # The rest of them is for `make mutants`.
-BROKEN_BUILDS = 60
+BROKEN_BUILDS = 40
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,8 @@ def random_arguments(draw: random.Random) -> dict[str, Any]:  # Any: of each arg
     for name, value in choices.items():
         if draw.random() < 0.25:
             arguments[name] = value()
+    if arguments.get("batch_bytes") == 1:  # a message for each row
+        arguments["limit"] = min(arguments.get("limit") or 130, 130)
     return arguments
 
 

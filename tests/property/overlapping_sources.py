@@ -66,7 +66,7 @@ class World:
     """The sources of one or two families, and all of their cells by row and family."""
 
     def __init__(self, folder: Path, chance: random.Random, open_files: OpenFiles, *, plain: bool = False) -> None:
-        """`plain`: the cells of the oldest source are."""
+        """`plain`: the cells of the oldest source are, and half of the worlds have no other one."""
         self.chance = chance
         self.view: list[tuple[Family, list[Source]]] = []
         self.cells: dict[tuple[bytes, bytes], list[Cell]] = {}
@@ -74,7 +74,8 @@ class World:
         rows = [b"%0*d" % (width, number) for number in range(chance.choice([5, 60, 400]))]
         if chance.random() < 0.2:
             rows = sorted(row + b"x" * chance.randrange(3) for row in rows)
-        for number, name in enumerate([b"f", b"g"][: chance.choice([1, 1, 2])]):
+        has_one_source = plain and chance.random() < 0.5
+        for number, name in enumerate([b"f", b"g"][: 1 if has_one_source else chance.choice([1, 1, 2])]):
             family = Family(
                 number,
                 name,
@@ -85,7 +86,7 @@ class World:
                 else chance.choice([Compression.NONE, Compression.LZ4, Compression.ZSTD, Compression.ZSTD]),
             )
             sources: list[Source] = []
-            for write_number in range(1, chance.choice([2, 2, 3, 4])):
+            for write_number in range(1, 2 if has_one_source else chance.choice([2, 2, 3, 4])):
                 some = rows
                 if write_number > 1:
                     some = sorted(chance.sample(rows, chance.randrange(1, len(rows))))

@@ -34,7 +34,7 @@ from tests.unit.region.lone_region import LoneRegion
 from tests.unit.region.row_batches import row_batch
 from tests.unit.scan.whole_scans import all_rows_at
 
-CASES = range(case_count(4, 2))
+CASES = range(case_count(4, 1))
 STEPS = 300
 SHORT_SCANS = 250
 ROWS = [b"%02d" % number for number in range(12)]

@@ -378,7 +378,7 @@ def test_no_answer_depends_on_flushes_compactions_and_pruning_after_alters(gener
 def test_beyond_the_horizon_of_a_change_feed_every_cell_stays_and_no_answer_changes(generator: random.Random) -> None:
     """The horizon moves, and the feed ends and begins, between all else; alters too."""
     dropped: Counter[str] = Counter()
-    for _ in range(2 * HISTORIES):
+    for _ in range(HISTORIES):
         store = _Store(generator)
         events = [
             *[store.write] * 10,

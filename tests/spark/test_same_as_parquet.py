@@ -10,6 +10,7 @@ import pytest
 import rowlock
 from rowlock.pytest_plugin import RowlockServer
 
+from tests.drawn_cases import drawn
 from tests.spark.session import retried
 
 if TYPE_CHECKING:
@@ -78,7 +79,10 @@ def both(spark: SparkSession, table: RowlockServer, tmp_path_factory: pytest.Tem
     return Both(spark, table, tmp_path_factory.mktemp("same") / "rows")
 
 
-@pytest.mark.parametrize("names", [["delay"], ["delay", "dest"], ["seen"], ["delay", "seen"], [], list(_COLUMNS)])
+_NARROW = [["delay"], ["delay", "dest"], ["seen"], ["delay", "seen"], [], list(_COLUMNS)]
+
+
+@pytest.mark.parametrize("names", drawn(_NARROW, 3, "narrow mappings"))
 def test_a_narrow_mapping_gives_every_row(both: Both, names: list[str]) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -92,7 +96,7 @@ def test_a_narrow_mapping_gives_every_row(both: Both, names: list[str]) -> None:
         assert _sorted(shares[0]) == _sorted(shares[1])
 
 
-@pytest.mark.parametrize("how", ["left_semi", "left_anti", "left", "right", "full"])
+@pytest.mark.parametrize("how", drawn(["left_semi", "left_anti", "left", "right", "full"], 2, "joins"))
 def test_joins_of_narrow_mappings_lose_no_row(both: Both, spark: SparkSession, how: str) -> None:
     delays, delays_of_file = both.read("delay")
     counts, counts_of_file = both.read("seen")

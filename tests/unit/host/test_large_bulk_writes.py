@@ -29,6 +29,7 @@ from rowlock_regionserver.sessions.session import SessionRef
 from rowlock_regionserver.storefile.reader import StoreFile
 from rowlock_regionserver.table import Table
 
+from tests.drawn_cases import drawn
 from tests.seeds import drawn_seed
 from tests.unit.host.bulk_store import FAMILIES, ID, ONLY_ON_REQUEST, ROWS, Store, everywhere
 from tests.unit.host.several_regions import make_tables_of_several_regions
@@ -302,7 +303,9 @@ def random_batch(chance: random.Random, now: int) -> BulkBatch:
     )
 
 
-@pytest.mark.parametrize(("versions", "spills_at"), [(1, SMALL), (3, SMALL), (1, 4000), (3, 4000)])
+@pytest.mark.parametrize(
+    ("versions", "spills_at"), drawn([(1, SMALL), (3, SMALL), (1, 4000), (3, 4000)], 2, "spilled writes")
+)
 def test_a_large_write_is_what_a_small_one_would_have_been(tmp_path: Path, versions: int, spills_at: int) -> None:
     """Two servers get the same calls; one spills, single batches or several at a time. Nothing else differs."""
     chance = random.Random(drawn_seed())

@@ -29,7 +29,7 @@ from rowlock_regionserver.operations import Delete, DeleteKind, Increment, Reque
 from rowlock_regionserver.region.region import Region
 
 from tests.crash.simulated_files import Loss, SimulatedCrash, SimulatedFiles
-from tests.drawn_cases import drawn_calls
+from tests.drawn_cases import case_count, drawn_calls
 from tests.unit.region.conftest import abandon
 from tests.waiting import WAIT_S, wait_until
 
@@ -265,7 +265,7 @@ def test_writes_wait_and_are_refused_and_none_is_lost_or_made_twice(table: Servi
     with ThreadPoolExecutor(4) as pool:
         counts = [pool.submit(write, number) for number in range(4)]
         try:
-            for _ in range(8):
+            for _ in range(case_count(8, 3)):
                 table.split(b"r000025")
                 table.split(b"r000040")
                 table.merge()

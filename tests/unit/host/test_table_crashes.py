@@ -19,6 +19,7 @@ from rowlock_regionserver.operations import Put, RowMutation, ScanPlan, WriteOpt
 
 from tests.crash.orphans import orphans
 from tests.crash.simulated_files import Loss, SimulatedCrash, SimulatedFiles
+from tests.drawn_cases import TRIES_ALL, drawn_calls
 from tests.unit.region.conftest import abandon
 from tests.waiting import WAIT_S
 
@@ -86,7 +87,7 @@ def test_a_crash_at_any_call_of_a_table_operation_leaves_it_done_or_not(tmp_path
     steps = OPERATIONS[operation]
     contents = [BEFORE, *[after for _, after in steps]]
     found_in = Counter[int]()
-    for call in range(1, 100):
+    for call in drawn_calls(100, 3, f"crashes of a {operation}"):
         disk = SimulatedFiles(tmp_path / f"disk-{call}")
         server = RegionServer.open(disk.root, CONFIG, Clock(), disk, lambda _: None)
         for table in ("kept", "t"):
@@ -121,4 +122,5 @@ def test_a_crash_at_any_call_of_a_table_operation_leaves_it_done_or_not(tmp_path
             break
     assert call > 5, "the crashes did not reach every call"
     assert acknowledged == len(steps)
-    assert all(found_in[state] for state in range(len(contents))), "a state was never found after a crash"
+    if TRIES_ALL:
+        assert all(found_in[state] for state in range(len(contents))), "a state was never found after a crash"

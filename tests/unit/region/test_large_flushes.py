@@ -21,6 +21,8 @@ from rowlock_regionserver.operations import Put, ScanPlan
 from rowlock_regionserver.scan.retained_tables import retained_tables
 from rowlock_regionserver.versions.retention import Retention
 
+from tests.drawn_cases import drawn
+
 from .lone_region import LoneRegion
 
 FAMILY = Family(1, b"f")
@@ -79,7 +81,7 @@ def test_many_cells_of_a_row_with_a_long_key() -> None:
     assert found == count
 
 
-@pytest.mark.parametrize("versions", [1, 3, 1 << 30])
+@pytest.mark.parametrize("versions", drawn([1, 3, 1 << 30], 1, "versions"))
 def test_many_versions_of_a_column_with_a_long_key(versions: int) -> None:
     """One column alone is more than Arrow can hold: versions are chosen by their numbers."""
     count = 1 + BINARY_COLUMN_BYTES_MAX // len(LONG_ROW)

@@ -146,8 +146,9 @@ def fault(
 WRITE = f"write a whole number from {-(1 << 31)} to {(1 << 31) - 1}"
 
 
-@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
-@pytest.mark.parametrize("good_rows", [0, 3, 70_000])
+@pytest.mark.parametrize(
+    ("good_rows", "line_end"), [(0, b"\n"), (0, b"\r\n"), (3, b"\n"), (3, b"\r\n"), (70_000, b"\r\n")]
+)
 @pytest.mark.parametrize(
     ("row", "message"),
     [
