@@ -89,9 +89,9 @@ class Chores:
             (8, self._minor),
             (6, self._major),
             (4, self._cancel),
-            (8, self._alter),
+            (12, self._alter),
             (30, self._regions.change),
-            (3, self._bulk_write),
+            (10, self._bulk_write),
         )
 
     @property

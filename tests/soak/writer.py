@@ -68,7 +68,7 @@ class Writer:
             (4, self._batch),
             (2, self._bulk_cells),
             (2, self._bulk_rows),
-            (1, self._bulk_write),
+            (2, self._bulk_write),
             (6, self._scan_range),
             (1, self._scan_all),
             (2, self._hold),
