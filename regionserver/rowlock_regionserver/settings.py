@@ -47,14 +47,17 @@ def config_of(settings: Sequence[str]) -> Config:
     return replace(planned(changed, available), procedures=procedures)
 
 
-def settings_help() -> str:
-    """Lists each setting with its default on this machine, its unit and what it is, a line each."""
-    config = planned({}, memory_limit())
-    rows = [("NAME", "DEFAULT", "UNIT", "WHAT")]
+def described_settings(config: Config) -> Iterator[tuple[str, str, str, str]]:
+    """Yields each setting's name, its value in the configuration, its unit ("-" for a count) and what it is."""
     for name, annotated in get_type_hints(Config, include_extras=True).items():
         unit, value = _unit(name), getattr(config, name)
         shown = (value or _NO_TEXT) if name in TEXTS else _shown(value, unit)
-        rows.append((name, shown, unit or "-", *annotated.__metadata__))
+        yield (name, shown, unit or "-", *annotated.__metadata__)
+
+
+def settings_help() -> str:
+    """Lists each setting with its default on this machine, its unit and what it is, a line each."""
+    rows = [("NAME", "DEFAULT", "UNIT", "WHAT"), *described_settings(planned({}, memory_limit()))]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = [
         f"{name:{widths[0]}}  {default:>{widths[1]}}  {unit:{widths[2]}}  {what}" for name, default, unit, what in rows

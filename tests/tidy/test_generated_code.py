@@ -1,4 +1,4 @@
-"""What is generated is up to date: the protocol's code, the exceptions, the client's sync face, the API reference."""
+"""What is generated is up to date: the protocol's code, the exceptions, the client's sync face, two pages."""
 
 from __future__ import annotations
 
@@ -75,8 +75,9 @@ def test_the_sync_face_is_fresh(root: Path) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
-def test_the_api_reference_is_fresh(root: Path) -> None:
-    ran = subprocess.run([sys.executable, "-m", "tools.api", "--check"], cwd=root, capture_output=True, text=True)
+@pytest.mark.parametrize("tool", ["tools.api", "tools.settings"])
+def test_a_generated_page_is_fresh(root: Path, tool: str) -> None:
+    ran = subprocess.run([sys.executable, "-m", tool, "--check"], cwd=root, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
 
 
