@@ -81,7 +81,7 @@ DISK_FREE_MIN = 4 << 30
 ELSEWHERE = ("tests/tidy",)
 AT_ONCE = (os.cpu_count() or 1) + 4
 # The rest of them is for `make mutants`.
-BROKEN_BUILDS = 40
+BROKEN_BUILDS = 30
 
 
 @dataclass(frozen=True, slots=True)

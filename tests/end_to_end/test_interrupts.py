@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.drawn_cases import case_count
 from tests.end_to_end.server_command import ServerCommand
 
 # Work is interrupted again and again; after each time, another thread does some of it.
@@ -39,7 +40,7 @@ with rowlock.connect(sys.argv[1], timeout=60) as db:
         time.sleep(chance.uniform(0, seconds))
         os.kill(os.getpid(), signal.SIGINT)
 
-    for number in range(40):
+    for number in range(int(sys.argv[3])):
         interrupter = threading.Thread(target=interrupt)
         try:
             interrupter.start()
@@ -59,6 +60,6 @@ with rowlock.connect(sys.argv[1], timeout=60) as db:
 @pytest.mark.parametrize("work", ["put_arrow", "scan", "row", "tables"])
 def test_calls_end_after_an_interrupted_one(tmp_path: Path, work: str) -> None:
     with ServerCommand("--data", tmp_path / "data", "--listen", "127.0.0.1:0", "--direct", "off") as server:
-        command = [sys.executable, "-c", _PROGRAM, server.ready(), work]
+        command = [sys.executable, "-c", _PROGRAM, server.ready(), work, str(case_count(40, 15))]
         ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert (ended.returncode, ended.stdout) == (0, "2000"), ended.stderr

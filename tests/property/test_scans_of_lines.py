@@ -32,7 +32,7 @@ from tests.seeds import drawn_seed
 from tests.unit.compressed_rows import take_every_row_compressed
 from tests.unit.messages_in_parts import send_every_table_in_parts
 
-CASES = case_count(60, 4)
+CASES = case_count(60, 3)
 Found = tuple[bytes, bytes, bytes, int, bytes]
 
 

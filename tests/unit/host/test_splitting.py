@@ -328,7 +328,7 @@ def test_a_crash_at_any_call_leaves_the_old_regions_or_the_new_ones(tmp_path: Pa
     before, after = (whole, halves) if operation == "split" else (halves, whole)
     rows = {b"r1": b"1", b"r2": b"logged", b"r5": b"5", b"r6": b"logged"}
     done = 0
-    for call in drawn_calls(200, 3, f"crashes of a {operation}"):
+    for call in drawn_calls(200, 4, f"crashes of a {operation}"):
         disk = SimulatedFiles(tmp_path / f"disk-{call}")
         table = Serving(disk.root, files=disk)
         if operation == "merge":
