@@ -18,7 +18,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 _MADE = "<!-- Made from regionserver/rowlock_regionserver/config.py by tools/settings.py: `make api`. -->"
 _INTRODUCTION = """
 All settings of `rowlock-server`, for `--config NAME=VALUE` or a TOML file
-([how they are given](operating.md#settings)).
+([how they are given](operating.md#settings)), and for a private server, `rowlock.open(folder, settings={...})`.
 `memory` is the one to set first: it scales the bounds of its parts, so the defaults below are those of a machine
 where it is 2 GiB.
 `rowlock-server --config help` prints the defaults of your machine, and [memory.md](memory.md) explains the parts.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rowlock._core.lock_requests import (
@@ -21,6 +23,8 @@ from rowlock._transport.finding import find_server
 from rowlock._transport.servers import Servers
 from rowlock.client import Client
 from rowlock.errors import InvalidArgumentError, RowlockError
+
+_SETTING_NAME = re.compile("[a-z_]+")
 
 
 def connect(
@@ -55,35 +59,38 @@ def open(
     lock_wait_s: float = WAIT_S_DEFAULT,
     lock_retries: int = RETRIES_DEFAULT,
     lock_retry_s_max: float = RETRY_S_MAX_DEFAULT,
+    settings: Mapping[str, int | str] | None = None,
 ) -> Client:
     """Returns a client of the private server on a folder. Starts the server, and creates the folder, if necessary.
 
     Other processes of this user that open the folder share the server; other users have no access. The server flushes
     and stops a few seconds after its last client has gone, even if that client was killed. Ctrl-C does not reach it.
     Blocks until the server is ready, which takes as long as its recovery. timeout: seconds that each call may take,
-    retries included. lock_wait_s, lock_retries, lock_retry_s_max: as in `connect`.
+    retries included. lock_wait_s, lock_retries, lock_retry_s_max: as in `connect`. settings: of the server that this
+    call starts, such as {"memory": "512MiB"}; one that runs already keeps its own. docs/settings.md lists them.
 
     Raises EmbeddedServerError, with the server's last output, if it can't be started; and with its address if a
     rowlock-server serves the folder at one, for `connect`. Raises InvalidArgumentError for an empty folder name.
     """
     seconds = checked_timeout(timeout)
     policy = LockPolicy(lock_wait_s, lock_retries, lock_retry_s_max)
+    given = given_settings(settings)
 
     def join(server: FolderServer) -> Client:
         servers = Servers((server.address,), is_held_open=True, folder_id=server.folder_id)
         return _connected(servers, seconds, folder_search(server, seconds), policy)
 
-    return running_server(given_folder(folder), join, lambda server: _answers(server, seconds))
+    return running_server(given_folder(folder), join, lambda server: _answers(server, seconds), given)
 
 
-def reached_server(folder: Path, timeout_s: float) -> FolderServer:
+def reached_server(folder: Path, timeout_s: float, settings: Sequence[str]) -> FolderServer:
     """Returns the folder's private server, when it answers; starts it if necessary. Blocks as `open` does."""
 
     def reached(server: FolderServer) -> FolderServer:
         _connected(Servers((server.address,)), timeout_s, folder_search(server, timeout_s)).close()
         return server
 
-    return running_server(folder, reached, lambda server: _answers(server, timeout_s))
+    return running_server(folder, reached, lambda server: _answers(server, timeout_s), settings)
 
 
 def _answers(server: FolderServer, timeout_s: float) -> bool:
@@ -107,6 +114,20 @@ def given_folder(folder: str | os.PathLike[str]) -> Path:
     if folder == "":
         raise InvalidArgumentError("the folder's name is empty; name a folder, '.' for the current one")
     return Path(folder)
+
+
+def given_settings(settings: Mapping[str, int | str] | None) -> Sequence[str]:
+    """Returns a server's settings as NAME=VALUE. Raises TypeError, and InvalidArgumentError for what is no name."""
+    if not isinstance(settings, Mapping | None):
+        raise TypeError(f"settings must be a dict like {{'memory': '512MiB'}}, not {type(settings).__name__}")
+    found: list[str] = []
+    for name, value in (settings or {}).items():
+        if not isinstance(value, int | str) or isinstance(value, bool):
+            raise TypeError(f"setting {name!r:.100} must be an int or a str like '512MiB', not {type(value).__name__}")
+        if not isinstance(name, str) or not _SETTING_NAME.fullmatch(name):
+            raise InvalidArgumentError(f"{name!r:.100} is not the name of a setting; docs/settings.md lists them")
+        found.append(f"{name}={value}")
+    return found
 
 
 def connected(

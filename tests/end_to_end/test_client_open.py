@@ -104,6 +104,22 @@ def test_the_error_after_the_death_of_a_private_server_says_to_open_the_folder_a
         assert db.table("t").row("r") == {b"f:a": b"1"}
 
 
+def test_settings_are_those_of_the_server_that_is_started(folder: Path, tmp_path: Path) -> None:
+    with rowlock.open(folder, settings={"memory": "256MiB", "cell_bytes_max": 1000}) as db:
+        assert db.status().memory_bytes_max == 256 << 20
+        assert db.server_info().limits.cell_bytes_max == 1000
+        with rowlock.open(folder, settings={"cell_bytes_max": 2000}) as other:  # joins it
+            assert other.server_info().limits.cell_bytes_max == 1000
+
+    async def limit() -> int:
+        async with rowlock.aio.open(tmp_path / "other", settings={"cell_bytes_max": 3000}) as db:
+            return (await db.server_info()).limits.cell_bytes_max
+
+    assert asyncio.run(limit()) == 3000
+    with pytest.raises(rowlock.EmbeddedServerError, match=r"memori.*did you mean 'memory'"):
+        rowlock.open(tmp_path / "third", settings={"memori": 1})
+
+
 def test_a_killed_server_leaves_an_address_that_does_no_harm(folder: Path) -> None:
     with rowlock.open(folder) as db:
         db.create_table("t", ["f"]).put("r", {"f:a": "1"})

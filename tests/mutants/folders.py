@@ -1,8 +1,8 @@
-"""Broken builds of the protection of a data folder: locks, refusals, removal of leftovers, and failing disks."""
+"""Broken builds of a data folder's protection: locks, refusals, leftovers, disks; and of a private server's start."""
 
 from __future__ import annotations
 
-from .broken_build import Mutant
+from .broken_build import CLIENT, Mutant
 
 ASIDE = "unit/host/test_set_aside.py"
 DATA_FOLDER = "unit/test_data_folder.py"
@@ -152,5 +152,21 @@ FOLDERS = [
         "        **entry.later_fields,\n",
         "",
         f"{LATER}::test_all_changes_of_a_table_keep_what_is_unknown",
+    ),
+    Mutant(
+        "a private server is started without the given settings",
+        "start_server",
+        ', "--embedded", *configured]',
+        ', "--embedded"]',
+        "end_to_end/test_client_open.py::test_settings_are_those_of_the_server_that_is_started",
+        CLIENT,
+    ),
+    Mutant(
+        "the name of a TOML file begins with that of a setting",
+        "given_settings",
+        "_SETTING_NAME.fullmatch(name)",
+        "_SETTING_NAME.match(name)",
+        "unit/client/test_connecting.py::test_what_is_no_setting_is_refused",
+        CLIENT,
     ),
 ]

@@ -25,7 +25,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TypeVar
@@ -65,12 +65,17 @@ class FolderServer:
     folder_id: str
 
 
-def running_server(folder: Path, join: Callable[[FolderServer], C], answers: Callable[[FolderServer], bool]) -> C:
+def running_server(
+    folder: Path,
+    join: Callable[[FolderServer], C],
+    answers: Callable[[FolderServer], bool],
+    settings: Sequence[str] = (),
+) -> C:
     """Finds or starts the folder's server, and returns join(server).
 
     join must raise ServerUnavailableError if the folder's server does not answer at the address; `answers` returns
-    whether it does. Raises EmbeddedServerError if no server can be started or reached, also if one that is not private
-    has the folder.
+    whether it does. settings: of the server, if it is started, each as NAME=VALUE. Raises EmbeddedServerError if no
+    server can be started or reached, also if one that is not private has the folder.
     """
     began_at = time.monotonic()
     deadline = began_at + START_SECONDS_MAX
@@ -84,7 +89,7 @@ def running_server(folder: Path, join: Callable[[FolderServer], C], answers: Cal
                 return join(server)
             except ServerUnavailableError as error:
                 last_error = error
-        if not start_server(folder, deadline):
+        if not start_server(folder, deadline, settings):
             # Another process's server has locked the folder.
             other = other_server(folder)
             if other is not None and answers(other):
@@ -176,7 +181,7 @@ def _wait_for_address(folder: Path, deadline: float) -> None:
         time.sleep(_LOOK_AGAIN_SECONDS)
 
 
-def start_server(folder: Path, deadline: float) -> bool:
+def start_server(folder: Path, deadline: float, settings: Sequence[str] = ()) -> bool:
     """Starts a server and blocks until it is ready. Returns False if another server has the folder.
 
     Raises EmbeddedServerError, with the server's last line of output, if it ended otherwise or was not ready in time,
@@ -189,9 +194,10 @@ def start_server(folder: Path, deadline: float) -> bool:
             f"server needs; run {ADVICE}"
         )
     # A file, not a pipe: the server outlives this process and may write to stderr later.
+    configured = [f"--config={setting}" for setting in settings]
     with tempfile.TemporaryFile() as stderr:
         process = subprocess.Popen(
-            [sys.executable, "-m", "rowlock_regionserver", "--data", os.fspath(folder), "--embedded"],
+            [sys.executable, "-m", "rowlock_regionserver", "--data", os.fspath(folder), "--embedded", *configured],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=stderr,

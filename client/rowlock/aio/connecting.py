@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Mapping
 
 from rowlock._core.lock_requests import (
     RETRIES_DEFAULT,
@@ -19,7 +20,7 @@ from rowlock.aio._transport.finding import find_server
 from rowlock.aio._transport.servers import Servers
 from rowlock.aio._unfinished import Unfinished
 from rowlock.aio.client import Client
-from rowlock.connecting import folder_search, given_folder, reached_server
+from rowlock.connecting import folder_search, given_folder, given_settings, reached_server
 
 
 class Connecting(Unfinished[Client]):
@@ -55,18 +56,19 @@ def open(
     lock_wait_s: float = WAIT_S_DEFAULT,
     lock_retries: int = RETRIES_DEFAULT,
     lock_retry_s_max: float = RETRY_S_MAX_DEFAULT,
+    settings: Mapping[str, int | str] | None = None,
 ) -> Connecting:
     """Opens the private server on a folder; see rowlock.open for arguments and errors.
 
     Use `db = await rowlock.aio.open(folder)`, or `async with rowlock.aio.open(folder) as db`.
     """
-    path = given_folder(folder)
+    path, given = given_folder(folder), given_settings(settings)
     seconds = checked_timeout(timeout)
     policy = LockPolicy(lock_wait_s, lock_retries, lock_retry_s_max)
 
     async def opened() -> Client:
         # In a thread: starting a process and waiting for it would block the event loop.
-        server = await asyncio.to_thread(reached_server, path, seconds)
+        server = await asyncio.to_thread(reached_server, path, seconds, given)
         servers = Servers((server.address,), is_held_open=True, folder_id=server.folder_id)
         return await _connected(servers, seconds, folder_search(server, seconds), policy)
 

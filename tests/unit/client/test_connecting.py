@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import rowlock
@@ -14,6 +15,7 @@ from rowlock._codec.wire_errors import NAME_NOT_FOUND
 from rowlock._core.features import PROTOCOL
 from rowlock._core.search import Search
 from rowlock._transport import embedded
+from rowlock.connecting import given_settings
 from rowlock.errors import (
     DeadlineError,
     InvalidArgumentError,
@@ -252,3 +254,25 @@ def test_a_folder_that_another_server_has_is_waited_for_with_a_line_that_says_so
         rowlock.open(tmp_path)
     [line] = [record.getMessage() for record in caplog.records]
     assert line.startswith(f"waiting up to 0.2 s for the server that another process runs on {tmp_path}; if it is a")
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "says"),
+    [
+        ("memory=1GiB", TypeError, "a dict like .*, not str"),
+        ({"memory": 1.5}, TypeError, "'memory' must be an int or a str like '512MiB', not float"),
+        ({"memory": True}, TypeError, "not bool"),
+        ({"all.toml": 1}, InvalidArgumentError, "'all.toml' is not the name of a setting"),
+        ({"memory=1GiB,x": 1}, InvalidArgumentError, "not the name"),
+        ({7: 1}, InvalidArgumentError, "7 is not the name"),
+    ],
+)
+def test_what_is_no_setting_is_refused(tmp_path: Path, settings: Any, kind: type[Exception], says: str) -> None:
+    with pytest.raises(kind, match=says):
+        rowlock.open(tmp_path / "folder", settings=settings)
+    assert not (tmp_path / "folder").exists()
+
+
+def test_settings_become_words_of_the_server_s_command() -> None:
+    assert given_settings(None) == []
+    assert given_settings({"memory": "50%", "locks": 0}) == ["memory=50%", "locks=0"]
