@@ -79,7 +79,7 @@ _ABORT_S = 30.0
 DISK_FREE_MIN = 4 << 30
 # `make check` runs these.
 ELSEWHERE = ("tests/tidy",)
-AT_ONCE = (os.cpu_count() or 1) + 5
+AT_ONCE = (os.cpu_count() or 1) + 4
 # The rest of them is for `make mutants`.
 BROKEN_BUILDS = 30
 

@@ -69,6 +69,13 @@ COMPACTING_MUTANTS = [
         f"{LIVE_FILES}::test_an_edit_keeps_what_another_one_changed_meanwhile",
     ),
     Mutant(
+        "a file that a flush publishes while a compaction looks for its inputs is removed with them",
+        "_inputs_and_older",
+        "    return files[place:stop], files[stop:]\n",
+        "    return store.files[place:stop], store.files[stop:]\n",
+        f"{COMPACTING}::test_a_file_that_a_flush_publishes_meanwhile_is_not_taken_for_an_input",
+    ),
+    Mutant(
         "files that are gone are compacted",
         "_inputs_and_older",
         "tuple(of_store[place:stop]) != tuple(numbers)",

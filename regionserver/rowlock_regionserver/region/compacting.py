@@ -68,11 +68,11 @@ class RegionCompactor:
         facts = []
         for store in self._stores.all():
             through = expired_for_all(store.family, protected, oldest_now_ms)
-            files = []
-            for place, file in enumerate(store.files):
+            files, of_store = [], store.files
+            for place, file in enumerate(of_store):
                 # Else a compaction because of expired cells would drop none of those that a change feed retains.
                 expired = through if file.info.write_number_max <= retained_after else -1
-                files.append(_facts_of(file, store.files[place + 1 :], store.family, now_ms, readers, expired))
+                files.append(_facts_of(file, of_store[place + 1 :], store.family, now_ms, readers, expired))
             held = store.memstore.statistics()
             memory = MemoryFacts(held.row_count, held.tombstone_count)
             facts.append(StoreFacts(store.family, tuple(files), memory))
@@ -236,12 +236,13 @@ class RegionCompactor:
 
 def _inputs_and_older(store: Store, numbers: Sequence[int]) -> tuple[Sequence[StoreFile], Sequence[StoreFile]]:
     """Returns the files of these numbers, which must be neighbours, and the files after them."""
-    of_store = [file.info.number for file in store.files]
+    files = store.files  # Once: a flush replaces it meanwhile.
+    of_store = [file.info.number for file in files]
     place = of_store.index(numbers[0]) if numbers and numbers[0] in of_store else 0
     stop = place + len(numbers)
     if not numbers or tuple(of_store[place:stop]) != tuple(numbers):
         raise CompactionCancelledError(f"the files {list(numbers)} are not the store's any more, it has {of_store}")
-    return store.files[place:stop], store.files[stop:]
+    return files[place:stop], files[stop:]
 
 
 def _overlap(one: StoreFile, other: StoreFile) -> bool:

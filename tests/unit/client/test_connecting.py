@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -188,7 +188,7 @@ def test_a_folder_that_another_server_has_is_looked_at_ever_more_rarely(
     now = 0.0
     started_at = []
 
-    def start_server(folder: Path, deadline: float) -> bool:
+    def start_server(folder: Path, deadline: float, settings: Sequence[str]) -> bool:
         started_at.append(now)
         return False
 
@@ -207,7 +207,7 @@ def test_a_folder_that_another_server_has_is_looked_at_ever_more_rarely(
 def test_a_server_with_an_address_of_its_own_is_named_if_it_has_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedded, "start_server", lambda folder, deadline: False)
+    monkeypatch.setattr(embedded, "start_server", lambda folder, deadline, settings: False)
     monkeypatch.setattr(embedded, "START_SECONDS_MAX", 0.1)
     monkeypatch.setattr(embedded, "_LOOK_SECONDS_FIRST", 0.01)
     (tmp_path / "format").write_text(f"rowlock data folder, format 1, id {'a' * 32}\n")
@@ -228,7 +228,7 @@ def test_a_server_with_an_address_of_its_own_is_named_if_it_has_the_folder(
 def test_an_address_that_a_server_has_left_is_not_asked_before_one_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def start_server(folder: Path, deadline: float) -> bool:
+    def start_server(folder: Path, deadline: float, settings: Sequence[str]) -> bool:
         raise rowlock.EmbeddedServerError("started")
 
     monkeypatch.setattr(embedded, "start_server", start_server)
@@ -246,7 +246,7 @@ def test_an_address_that_a_server_has_left_is_not_asked_before_one_is_started(
 def test_a_folder_that_another_server_has_is_waited_for_with_a_line_that_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(embedded, "start_server", lambda folder, deadline: False)
+    monkeypatch.setattr(embedded, "start_server", lambda folder, deadline, settings: False)
     monkeypatch.setattr(embedded, "START_SECONDS_MAX", 0.2)
     monkeypatch.setattr(embedded, "_NOTE_AFTER_SECONDS", 0.0)
     monkeypatch.setattr(embedded, "_LOOK_SECONDS_FIRST", 0.01)

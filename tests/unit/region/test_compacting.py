@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from rowlock_regionserver.cells import Family
@@ -27,8 +29,11 @@ from rowlock_regionserver.region.background_pacing import (
     Pace,
     Permit,
 )
+from rowlock_regionserver.region.compacting import _inputs_and_older
 from rowlock_regionserver.region.region import Region
+from rowlock_regionserver.region.stores import Store
 from rowlock_regionserver.storefile.format import HEADER_BYTES, WIDE_BLOCK_MAGIC
+from rowlock_regionserver.storefile.reader import StoreFile
 
 from tests.waiting import WAIT_S
 
@@ -440,3 +445,26 @@ def test_an_input_that_cannot_be_read_is_named_and_ends_nothing_else(tmp_path: P
     disk.unreadable = None
     compacted(lone)
     lone.stop()
+
+
+class FlushedMeanwhile:
+    """The files of a store, in which a flush publishes one whenever they have been read."""
+
+    def __init__(self, files: tuple[StoreFile, ...]) -> None:
+        self._files = files
+
+    @property
+    def files(self) -> tuple[StoreFile, ...]:
+        found = self._files
+        self._files = (file_of(found[0].info.number + 1), *found)
+        return found
+
+
+def file_of(number: int) -> StoreFile:
+    return cast("StoreFile", SimpleNamespace(info=SimpleNamespace(number=number)))
+
+
+def test_a_file_that_a_flush_publishes_meanwhile_is_not_taken_for_an_input() -> None:
+    files = tuple(file_of(number) for number in (4, 3, 2, 1))
+    store = cast("Store", FlushedMeanwhile(files))
+    assert _inputs_and_older(store, [3, 2]) == (files[1:3], files[3:])
