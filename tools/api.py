@@ -13,7 +13,6 @@ and an indented example becomes a block of code.
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import re
 import sys
@@ -30,6 +29,7 @@ import rowlock.errors
 import rowlock.pytest_plugin
 import rowlock.spark
 
+from tools import generated_page
 from tools.api_signatures import alias_value, class_code, docstring_of_alias, function_code, members_of
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "api.md"
@@ -176,16 +176,8 @@ def _code(parts: Iterable[str]) -> str:
 
 def main(given: Sequence[str]) -> int:
     """Runs the command. Returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tools.api", description="Writes docs/api.md from the docstrings.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if the page is stale")
-    fresh = page()
-    if not parser.parse_args(given).check:
-        PAGE.write_text(fresh)
-        return 0
-    if PAGE.exists() and PAGE.read_text() == fresh:
-        return 0
-    print("stale: docs/api.md; run 'make api'", file=sys.stderr)
-    return 1
+    description = "Writes docs/api.md from the docstrings."
+    return generated_page.run(given, PAGE, page(), program="python -m tools.api", description=description)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,21 @@
 """Writes docs/settings.md, the list of the server's settings, from its configuration: `make api`.
 
-python -m tools.settings           # writes the page
-python -m tools.settings --check   # exits 1 if the page is stale
+    python -m tools.settings           # writes the page
+    python -m tools.settings --check   # exits 1 if the page is stale
+
+The words are those of `rowlock-server --config help`.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.settings import described_settings
+
+from tools import generated_page
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 _MADE = "<!-- Made from regionserver/rowlock_regionserver/config.py by tools/settings.py: `make api`. -->"
@@ -37,16 +40,8 @@ def page() -> str:
 
 def main(given: Sequence[str]) -> int:
     """Runs the command. Returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tools.settings", description="Writes docs/settings.md.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if the page is stale")
-    fresh = page()
-    if not parser.parse_args(given).check:
-        PAGE.write_text(fresh)
-        return 0
-    if PAGE.exists() and PAGE.read_text() == fresh:
-        return 0
-    print("stale: docs/settings.md; run 'make api'", file=sys.stderr)
-    return 1
+    description = "Writes docs/settings.md."
+    return generated_page.run(given, PAGE, page(), program="python -m tools.settings", description=description)
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ def running_server(
     folder: Path,
     join: Callable[[FolderServer], C],
     answers: Callable[[FolderServer], bool],
-    settings: Sequence[str] = (),
+    settings: Sequence[str],
 ) -> C:
     """Finds or starts the folder's server, and returns join(server).
 
@@ -181,11 +181,11 @@ def _wait_for_address(folder: Path, deadline: float) -> None:
         time.sleep(_LOOK_AGAIN_SECONDS)
 
 
-def start_server(folder: Path, deadline: float, settings: Sequence[str] = ()) -> bool:
+def start_server(folder: Path, deadline: float, settings: Sequence[str]) -> bool:
     """Starts a server and blocks until it is ready. Returns False if another server has the folder.
 
-    Raises EmbeddedServerError, with the server's last line of output, if it ended otherwise or was not ready in time,
-    and at once if only the client is installed.
+    settings: of the server, each as NAME=VALUE. Raises EmbeddedServerError, with the server's last line of output,
+    if it ended otherwise or was not ready in time, and at once if only the client is installed.
     """
     missing = missing_server_modules()
     if missing:
