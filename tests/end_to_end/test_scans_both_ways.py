@@ -17,6 +17,7 @@ from rowlock_proto.v1 import region_pb2
 from rowlock_regionserver.config import Config
 from rowlock_regionserver.server import Server
 
+from tests.drawn_cases import TRIES_ALL
 from tests.seeds import drawn_seed
 from tests.waiting import wait_until
 
@@ -89,7 +90,7 @@ def random_arguments(draw: random.Random) -> dict[str, Any]:  # Any: of each arg
     for name, value in choices.items():
         if draw.random() < 0.25:
             arguments[name] = value()
-    if arguments.get("batch_bytes") == 1:  # a message for each row
+    if arguments.get("batch_bytes") == 1 and not TRIES_ALL:  # a message for each row
         arguments["limit"] = min(arguments.get("limit") or 130, 130)
     return arguments
 

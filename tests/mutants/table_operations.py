@@ -43,7 +43,7 @@ TABLE_OPERATIONS = [
         '            with self._catalog.committed(state, f"table {name!r} was dropped"):\n',
         '            self._changes.remove(entry, "its table was dropped")\n'
         '            with self._catalog.committed(state, f"table {name!r} was dropped"):\n',
-        f"{CRASHES}[drop]",
+        CRASHES,
     ),
     Mutant(
         "a truncated table's old regions are removed before the new ones exist",
@@ -53,14 +53,14 @@ TABLE_OPERATIONS = [
         '                self._changes.remove(old, "its table was truncated")\n'
         '                with self._changes.created(entry, state, replaced, f"table {name!r} was truncated"):\n'
         "                    pass\n",
-        f"{CRASHES}[truncate]",
+        CRASHES,
     ),
     Mutant(
         "the catalog names a region before its folder exists",
         "RegionChanges.created",
         "        made: list[Region] = []\n",
         "        self.catalog.commit(state)\n        made: list[Region] = []\n",
-        f"{CRASHES}[create]",
+        CRASHES,
     ),
     Mutant(
         "a family's files are removed before the catalog commits",
@@ -74,7 +74,7 @@ TABLE_OPERATIONS = [
         "                    self._regions[region.region_id].altering.alter(entry.table)\n"
         '            with self._catalog.committed(state, f"table {name!r} was altered"):\n'
         "                pass\n",
-        f"{CRASHES}[alter]",
+        CRASHES,
     ),
     Mutant(
         "log records of a dropped table are replayed into another one",
@@ -96,5 +96,13 @@ TABLE_OPERATIONS = [
         "            next_region_id=self.next_region_id + len(regions),\n",
         "            next_region_id=self.next_region_id,\n",
         f"{TABLES}::test_a_dropped_table_leaves_nothing_and_its_ids_are_never_used_again",
+    ),
+    Mutant(
+        "files of a family that was dropped on a full disk stay",
+        "LiveFiles._apply",
+        "            self._dropped += [file",
+        "            self._dropped = [file",
+        "unit/region/test_live_files.py::"
+        "test_files_of_a_family_that_was_dropped_without_space_are_removed_by_the_next_edit",
     ),
 ]

@@ -51,6 +51,7 @@ TABLES = case_count(100, 40)
 ROWS_PER_TABLE = 120
 HISTORIES = case_count(75, 30)
 ALTERED_HISTORIES = case_count(150, 20)
+HORIZON_HISTORIES = case_count(150, 30)
 EVENTS = 80
 ROW_COUNT = 2
 
@@ -378,7 +379,7 @@ def test_no_answer_depends_on_flushes_compactions_and_pruning_after_alters(gener
 def test_beyond_the_horizon_of_a_change_feed_every_cell_stays_and_no_answer_changes(generator: random.Random) -> None:
     """The horizon moves, and the feed ends and begins, between all else; alters too."""
     dropped: Counter[str] = Counter()
-    for _ in range(HISTORIES):
+    for _ in range(HORIZON_HISTORIES):
         store = _Store(generator)
         events = [
             *[store.write] * 10,

@@ -108,7 +108,6 @@ def crashed_cycle(folder: Path, call: int, moment: Moment) -> tuple[Cycle, Simul
 
 @pytest.mark.parametrize("moment", list(Moment))
 def test_a_crash_at_each_call_of_a_life_loses_nothing_that_was_acknowledged(tmp_path: Path, moment: Moment) -> None:
-    crashes = 0
     for call in drawn_calls(1000, 5 if moment is Moment.BEFORE else 10, f"crashes {moment.name} a call of a log"):
         cycle, disk = crashed_cycle(tmp_path / f"disk-{call}", call, moment)
         for loss, seed in LOSSES:
@@ -119,8 +118,7 @@ def test_a_crash_at_each_call_of_a_life_loses_nothing_that_was_acknowledged(tmp_
             assert second.delivered == first.delivered
         if not disk.is_dead:
             break
-        crashes += 1
-    assert crashes > 9
+    assert call > 100
     assert cycle.completed == cycle.appended
     assert cycle.log.statistics().removed_segment_count > 3
 
