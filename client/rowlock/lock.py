@@ -9,7 +9,7 @@ from types import TracebackType
 
 from rowlock_proto.v1 import sessions_pb2
 
-from rowlock._core.lock_requests import LockPolicy, lock_request
+from rowlock._core.lock_requests import LockPolicy, lock_request, purpose_of
 from rowlock._core.session_requests import IDLE_S_DEFAULT, checked_ref
 from rowlock._ending_call import call_to_end
 from rowlock._locked_call import call_with_locks
@@ -125,8 +125,7 @@ def take_lock(
         checked_ref(session)
     try:
         if session is None:
-            named = ", ".join([target.table for target in request.targets])
-            session = open_session(servers, purpose or f"lock of {named}", None, None, IDLE_S_DEFAULT, timeout_s)
+            session = open_session(servers, purpose_of(request), None, None, IDLE_S_DEFAULT, timeout_s)
         request.session.CopyFrom(session.ref)
         with session.noting_its_end():
             taken = call_with_locks(servers, methods.TAKE_LOCK, request, policy, timeout_s, work_s=timeout_s)

@@ -190,6 +190,17 @@ def test_the_lock_of_a_client_that_dies_is_freed(rowlock_server: RowlockServer, 
         assert session.id not in [info.session_id for info in rowlock_client.sessions()]
 
 
+def test_many_tables_are_locked_in_one_request(rowlock_client: rowlock.Client) -> None:
+    """The names of all made a purpose that was too long for a session."""
+    names = [f"{'t' * 250}{number}" for number in range(5)]
+    for name in names:
+        rowlock_client.create_table(name, ["f"])
+    with rowlock_client.lock(names, "shared") as lock:
+        assert lock.tables == tuple(names)
+        [info] = rowlock_client.sessions()
+        assert info.purpose == f"lock of {', '.join(names[:3])} and 2 more tables"
+
+
 def test_what_cannot_be_locked_is_refused(rowlock_client: rowlock.Client, table: rowlock.Table[bytes]) -> None:
     with pytest.raises(rowlock.TableNotFoundError):
         rowlock_client.lock("nosuch", "shared")
@@ -201,6 +212,8 @@ def test_what_cannot_be_locked_is_refused(rowlock_client: rowlock.Client, table:
         rowlock_client.lock("t", "shared", region=4000)
     with pytest.raises(rowlock.InvalidArgumentError, match="name at least one table"):
         rowlock_client.lock([], "shared")
+    with pytest.raises(rowlock.LimitExceededError, match="has 1001 entries, more than 1000; lock whole tables"):
+        rowlock_client.lock(["t"] * 1001, "shared")
     with pytest.raises(rowlock.InvalidArgumentError, match="lock_wait_s must be a number of seconds"):
         rowlock_client.lock("t", "shared", wait_s=-1)
     assert rowlock_client.locks() == []

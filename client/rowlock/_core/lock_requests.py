@@ -30,6 +30,8 @@ _WAIT_S_MAX = 4_000_000
 _DOUBLINGS_MAX = 26
 # How long one request waits at most, unless wait_s is more: as long as a server allows by default.
 _REQUEST_S_MAX = 600.0
+# Tables that a purpose names.
+_TABLES_SHOWN_MAX = 3
 
 # The requests of calls that take locks.
 LockingRequest: TypeAlias = (
@@ -127,6 +129,13 @@ class LockAttempts:
             raise error
         self._count += 1
         return pause_s
+
+
+def purpose_of(request: sessions_pb2.TakeLockRequest) -> str:
+    """Returns the purpose of a lock's session: the lock's, or else what it locks. It fits even with many tables."""
+    names = [target.table for target in request.targets]
+    more = f" and {len(names) - _TABLES_SHOWN_MAX} more tables" if len(names) > _TABLES_SHOWN_MAX else ""
+    return request.purpose or f"lock of {', '.join(names[:_TABLES_SHOWN_MAX])}{more}"
 
 
 def lock_request(

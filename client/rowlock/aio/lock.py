@@ -8,7 +8,7 @@ from types import TracebackType
 
 from rowlock_proto.v1 import sessions_pb2
 
-from rowlock._core.lock_requests import LockPolicy, lock_request
+from rowlock._core.lock_requests import LockPolicy, lock_request, purpose_of
 from rowlock._core.session_requests import IDLE_S_DEFAULT, checked_ref
 from rowlock._transport import methods
 from rowlock.aio._ending_call import call_to_end
@@ -124,8 +124,7 @@ async def take_lock(
         checked_ref(session)
     try:
         if session is None:
-            named = ", ".join([target.table for target in request.targets])
-            session = await open_session(servers, purpose or f"lock of {named}", None, None, IDLE_S_DEFAULT, timeout_s)
+            session = await open_session(servers, purpose_of(request), None, None, IDLE_S_DEFAULT, timeout_s)
         request.session.CopyFrom(session.ref)
         with session.noting_its_end():
             taken = await call_with_locks(servers, methods.TAKE_LOCK, request, policy, timeout_s, work_s=timeout_s)

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
+import os
 import socket
 import stat
-from contextlib import closing
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from rowlock_proto.unix_sockets import PREFIX, SocketName, socket_path
+
+
+@contextlib.contextmanager
+def denied_to_others() -> Iterator[None]:
+    """Returns a context in which a socket denies access to other users from its creation on.
+
+    It applies to the whole process, which is harmless: files that other threads create meanwhile only become less
+    accessible.
+    """
+    mask_before = os.umask(0o177)
+    try:
+        yield
+    finally:
+        os.umask(mask_before)
 
 
 class ListenError(Exception):
@@ -84,7 +100,7 @@ class UnixAddress:
         try:
             if not stat.S_ISSOCK(self.path.lstat().st_mode):
                 raise ListenError(f"can't listen on {self}: the file at that path is not a socket; choose another one")
-            with closing(SocketName(str(self.path))) as name, socket.socket(socket.AF_UNIX) as probe:
+            with contextlib.closing(SocketName(str(self.path))) as name, socket.socket(socket.AF_UNIX) as probe:
                 probe.connect(name.path)
         except (FileNotFoundError, ConnectionRefusedError):
             return  # A killed server leaves a socket that refuses connections.

@@ -17,7 +17,7 @@ from pathlib import Path
 from rowlock_proto.unix_sockets import SocketName
 from rowlock_proto.v1.catalog_pb2 import DirectAddress
 
-from rowlock_regionserver.rpc.addresses import Address, ListenError
+from rowlock_regionserver.rpc.addresses import Address, ListenError, denied_to_others
 from rowlock_regionserver.rpc.direct.acceptor import Acceptor
 from rowlock_regionserver.rpc.direct.plan import SOCKET, DirectPlan
 from rowlock_regionserver.rpc.direct.service import DirectService
@@ -74,20 +74,16 @@ class DirectListener:
         if not self._plan.has_socket:
             return
         path = folder / SOCKET
-        # It denies access to other users from its creation on. The mask applies to the whole process, which is
-        # harmless: files that other threads create meanwhile only become less accessible.
-        mask_before = os.umask(0o177)
         try:
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()
             self._name = SocketName(str(path))
             self._unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            self._unix.bind(self._name.path)
+            with denied_to_others():
+                self._unix.bind(self._name.path)
         except (OSError, ValueError) as error:
             self._close_sockets()
             raise ListenError(f"can't make the socket {path} for direct connections: {error}") from None
-        finally:
-            os.umask(mask_before)
         self._path = path
         if allows_other_users:
             path.chmod(0o777)

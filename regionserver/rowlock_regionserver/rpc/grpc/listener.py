@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
-import os
 
 import grpc
 from google.protobuf.descriptor import ServiceDescriptor
@@ -15,7 +14,7 @@ from rowlock_proto.unix_sockets import SocketName
 from rowlock_proto.v1 import catalog_pb2, region_pb2, sessions_pb2
 
 from rowlock_regionserver.config import KIB, MIB, Config
-from rowlock_regionserver.rpc.addresses import Address, AnyAddress, ListenError, UnixAddress
+from rowlock_regionserver.rpc.addresses import Address, AnyAddress, ListenError, UnixAddress, denied_to_others
 from rowlock_regionserver.rpc.grpc.calls import Calls
 
 CATALOG: ServiceDescriptor = catalog_pb2.DESCRIPTOR.services_by_name["Catalog"]
@@ -115,17 +114,13 @@ class Listener:
         return Address(address.host, port)
 
     def _bind_socket(self, address: UnixAddress) -> None:
-        # The socket denies access to other users from its creation on. The mask applies to the whole process, which is
-        # harmless: files that other threads create meanwhile only become less accessible.
-        mask_before = os.umask(0o177)
         try:
             self._socket = SocketName(str(address.path))
-            self._server.add_insecure_port(self._socket.target)
+            with denied_to_others():
+                self._server.add_insecure_port(self._socket.target)
         except (RuntimeError, OSError, ValueError) as error:
             reason = "its folder is missing, or can't be written" if isinstance(error, RuntimeError) else error
             raise ListenError(f"can't listen on {address}: {reason}") from None
-        finally:
-            os.umask(mask_before)
 
     async def start(self, calls: Calls) -> None:
         """Starts the gRPC server. Health is NOT_SERVING, and `calls` refuses all calls until it serves."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from rowlock_proto.v1 import catalog_pb2, sessions_pb2, types_pb2
 
-from rowlock_regionserver.errors import InvalidRequestError
+from rowlock_regionserver.errors import InvalidRequestError, LimitExceededError
 from rowlock_regionserver.locks.lock import LockInfo, LockKey, LockState, Mode
 from rowlock_regionserver.locks.table_locks import Caller
 from rowlock_regionserver.sessions.session import HeldKind, SessionInfo, SessionRef, SessionState
+
+# Tables and regions of one lock.
+TARGETS_MAX = 1000
 
 _STATES = {
     SessionState.OPEN: sessions_pb2.Session.STATE_OPEN,
@@ -57,8 +60,19 @@ def session_message(info: SessionInfo) -> sessions_pb2.Session:
     )
 
 
-def lock_targets(messages: Iterable[sessions_pb2.LockTarget]) -> list[tuple[LockKey, Mode]]:
-    """Returns what a call wants to lock. Raises InvalidRequestError for none and for an unknown mode."""
+def lock_targets(messages: Sequence[sessions_pb2.LockTarget]) -> list[tuple[LockKey, Mode]]:
+    """Returns what a call wants to lock. Raises InvalidRequestError for none and for an unknown mode.
+
+    Raises LimitExceededError for more than TARGETS_MAX.
+    """
+    if len(messages) > TARGETS_MAX:
+        raise LimitExceededError(
+            f"TakeLockRequest.targets has {len(messages)} entries, more than {TARGETS_MAX}; lock whole tables, or take "
+            "several locks in ascending order",
+            limit="lock_targets_max",
+            limit_value=TARGETS_MAX,
+            found=len(messages),
+        )
     targets = []
     for message in messages:
         mode = _MODES_BY_NUMBER.get(message.mode)

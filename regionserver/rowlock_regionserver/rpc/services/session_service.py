@@ -11,7 +11,7 @@ from typing import Protocol
 from rowlock_proto.v1 import sessions_pb2
 
 from rowlock_regionserver.engine.engine import Engine
-from rowlock_regionserver.errors import InvalidRequestError
+from rowlock_regionserver.errors import InvalidRequestError, SessionEndedError
 from rowlock_regionserver.host.bulk_commit import (
     CommitHost,
     CommitRequest,
@@ -81,12 +81,15 @@ class SessionService:
     def _end_session(self, data: bytes) -> sessions_pb2.EndSessionResponse:
         message = parsed(sessions_pb2.EndSessionRequest, data)
         ref, reason = session_ref(message.session), message.reason or "its owner ended it"
-        implicit = {info.session_id: info for info in self._implicit()}.get(ref.session_id)
-        if implicit is None:
+        try:
             info = self._sessions.end(ref, reason)
-        else:
-            self._end_implicit(implicit, reason)
-            info = implicit
+        except SessionEndedError:
+            # A session that a client opened may have the id under which a scan or snapshot is listed.
+            implicit = {} if ref.number else {info.session_id: info for info in self._implicit()}
+            if ref.session_id not in implicit:
+                raise
+            info = implicit[ref.session_id]
+            self._end_implicit(info, reason)
         return sessions_pb2.EndSessionResponse(session=session_message(info))
 
     def _end_implicit(self, info: SessionInfo, reason: str) -> None:
@@ -121,9 +124,14 @@ class SessionService:
 
     def _check_targets(self, keys: Sequence[tuple[LockKey, Mode]]) -> None:
         """Raises TableNotFoundError, and InvalidRequestError for a region that is not the table's."""
+        region_ids: dict[str, set[int]] = {}
         for key, _ in keys:
             self._host.table(key.table)
-            if key.region_id and key.region_id not in [region.region_id for region in self._host.regions_of(key.table)]:
+            if not key.region_id:
+                continue
+            if key.table not in region_ids:
+                region_ids[key.table] = {region.region_id for region in self._host.regions_of(key.table)}
+            if key.region_id not in region_ids[key.table]:
                 raise InvalidRequestError(
                     f"region {key.region_id} is not one of table {key.table!r}; list its regions", table=key.table
                 )
