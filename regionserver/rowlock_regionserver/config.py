@@ -174,7 +174,7 @@ class Config:
 
     # Bulk writes.
     commit_identities_days: Annotated[int, "how long at least a commit with an identity is known"] = 30
-    commit_identities_max: Annotated[int, "texts, in each table"] = 10_000
+    commit_identities_max: Annotated[int, "ranges of numbers, at least one for each text, in each table"] = 10_000
 
     # Files.
     open_store_files_max: Annotated[int, "descriptors that stay open; 0: half of the process's limit"] = 0

@@ -151,6 +151,25 @@ def test_a_scan_and_a_snapshot_without_a_session_are_listed_and_ended(rowlock_cl
     rowlock_client.drop_table("t")
 
 
+def test_the_end_of_a_session_leaves_a_snapshot_that_is_listed_under_its_id(rowlock_client: rowlock.Client) -> None:
+    table = rowlock_client.create_table("t", ["f"])
+    table.put(b"r", {b"f:q": b"1"})
+    with rowlock_client.snapshot("t") as snapshot:
+        [mine] = [info for info in rowlock_client.sessions() if info.is_implicit and info.held[0].table == "t"]
+        for by_id in (False, True):
+            session = rowlock_client.session("a load", session_id=mine.session_id)
+            if by_id:
+                rowlock_client.end_session(session.id)
+            else:
+                session.end()
+            assert list(table.scan(snapshot=snapshot))
+            with pytest.raises(rowlock.SessionEndedError):
+                rowlock_client.snapshot("t", session=session)
+        rowlock_client.end_session(mine.session_id)
+        with pytest.raises(rowlock.SnapshotEndedError):
+            list(table.scan(snapshot=snapshot))
+
+
 def test_impossible_sessions_are_refused_before_they_are_opened(rowlock_client: rowlock.Client) -> None:
     for wrong in (0, -1, float("nan")):
         with pytest.raises(rowlock.InvalidArgumentError, match="idle_s must be more than 0 seconds"):

@@ -297,4 +297,11 @@ BULK_WRITE_MUTANTS = [
         "for region in self.entries_of(name, start, stop) if region.region_id not in self._damaged]",
         f"{DAMAGED}::test_a_damaged_region_refuses_every_commit_of_its_table_and_no_region_is_changed",
     ),
+    Mutant(
+        "ranges of identities are not bounded",
+        "Commits._with_identity",
+        "        if len(joined) > len(of_text) and",
+        "        if False and",
+        "unit/catalog/test_commits.py::test_a_commit_that_would_begin_one_range_too_many_is_refused",
+    ),
 ]

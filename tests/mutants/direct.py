@@ -200,9 +200,9 @@ _SERVER = [
     ),
     Mutant(
         "the direct socket is open to other users",
-        "DirectListener.bind_socket",
-        "        mask_before = os.umask(0o177)\n",
-        "        mask_before = os.umask(0)\n",
+        "denied_to_others",
+        "    mask_before = os.umask(0o177)\n",
+        "    mask_before = os.umask(0)\n",
         f"{LISTENER}::test_the_socket_is_only_for_its_user_and_goes_with_the_listener",
     ),
     Mutant(

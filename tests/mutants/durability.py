@@ -161,7 +161,7 @@ DURABILITY = [
     Mutant(
         "a new segment does not repeat reservations",
         "Chains._state",
-        "reserved = self._reserved.get(region_id, (0, 0))\n        return",
+        "reserved = self.reserved.get(region_id, (0, 0))\n        return",
         "reserved = (0, 0)\n        return",
         f"{ROLLING}::test_a_reservation_outlives_the_segment_that_it_was_made_in",
     ),

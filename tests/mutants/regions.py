@@ -100,4 +100,12 @@ REGION_MUTANTS = [
         f"{_FACE}::test_a_split_and_a_merge_at_a_row_whose_answer_is_lost_are_repeated_and_made_once[Mishap.ANSWER_IS_LOST]",
         CLIENT,
     ),
+    Mutant(
+        "a cached region stays although a newer one overlaps it",
+        "_overlaps_any",
+        "bisect_left(starts, region.stop)",
+        "bisect_right(starts, region.stop)",
+        "unit/client/test_regions.py::test_of_regions_that_are_stored_in_turn_those_stay_that_no_later_one_overlaps",
+        CLIENT,
+    ),
 ]

@@ -53,8 +53,8 @@ STAMPS_AND_ANSWERS = [
     Mutant(
         "a stop keeps unused stamps",
         "Numbering.release_unused",
-        "                self._stamps_until = self._stamps.newest + 1\n",
-        "                pass\n",
+        "                stamps_until = self._stamps.newest + 1\n",
+        "                stamps_until = self._stamps_until\n",
         f"{STAMPS}::test_after_an_orderly_stop_stamps_go_on_from_the_last_one",
     ),
     Mutant(
@@ -297,6 +297,40 @@ STAMPS_AND_ANSWERS = [
         "if self._last_error is None or not is_late:",
         "if True:",
         "unit/client/test_retry.py::test_a_connection_attempt_that_the_deadline_cuts_does_not_hide_the_failure_before_it",
+        CLIENT,
+    ),
+    Mutant(
+        "a block of write numbers counts as reserved although there was no memory for its record",
+        "Numbering._reserve",
+        "        self._log.reserve(self._region_id, numbers_until, stamps_until)\n"
+        "        # Last: without memory for the record, nothing is reserved.\n"
+        "        self._numbers_until, self._stamps_until = numbers_until, stamps_until\n",
+        "        self._numbers_until, self._stamps_until = numbers_until, stamps_until\n"
+        "        self._log.reserve(self._region_id, numbers_until, stamps_until)\n",
+        f"{NUMBERING}::test_no_number_is_allocated_after_a_reservation_that_found_no_memory",
+    ),
+    Mutant(
+        "the log takes a reservation for added although there was no memory for it",
+        "Pending.reserve",
+        "            self._add_note(region_id, RESERVATION, encode_reservation(*bounds))\n"
+        "            self._chains.reserved[region_id] = bounds\n",
+        "            self._chains.reserved[region_id] = bounds\n"
+        "            self._add_note(region_id, RESERVATION, encode_reservation(*bounds))\n",
+        "unit/wal/test_rolling_and_cleaning.py::test_a_note_that_finds_no_memory_is_added_when_it_is_made_again",
+    ),
+    Mutant(
+        "a change that was answered is answered again when memory runs out",
+        "CoalescedChanges._make_together",
+        "            left = [i for i in range(count) if i not in answered]\n",
+        "            left = range(count)\n",
+        "unit/rpc/test_coalesced_changes.py::test_each_is_answered_once_when_memory_runs_out_between_their_answers",
+    ),
+    Mutant(
+        "rows of a second region are sent after the deadline of their batch",
+        "BatchSend.prepare",
+        "        if now >= self.deadline:\n",
+        "        if False:\n",
+        "unit/client/test_batches.py::test_rows_of_a_second_region_are_not_sent_after_the_deadline",
         CLIENT,
     ),
 ]

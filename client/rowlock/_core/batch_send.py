@@ -81,8 +81,14 @@ class BatchSend:
         """The first row without an outcome."""
         return next(iter(self._pending))
 
-    def set_ages(self) -> None:
-        """Sets the age of each mutation in doubt; a mutation that is too old to repeat ends. Call before an attempt."""
+    def prepare(self, now: float) -> None:
+        """Prepares the next attempt: sets the age of each mutation in doubt.
+
+        A mutation that is too old to repeat ends. After the deadline all end, also those that were never sent.
+        """
+        if now >= self.deadline:
+            for row in list(self._pending):
+                self._end(row, self._attempts_of(row).timed_out(was_sent=False))
         for row, attempts in self._attempts.items():
             if row in self._pending:
                 try:

@@ -11,8 +11,8 @@ refuses the call without any effect, and the client then forgets all regions.
 from __future__ import annotations
 
 import threading
-from bisect import bisect_right
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rowlock.schema import Region
@@ -27,6 +27,17 @@ class _TableRegions:
 
 
 _NONE = _TableRegions()
+
+
+def _start(region: Region) -> bytes:
+    return region.start
+
+
+def _overlaps_any(region: Region, others: Sequence[Region], starts: Sequence[bytes]) -> bool:
+    """Whether one of the others overlaps the region. They are in order, with these starts, and do not overlap."""
+    # Only the last one that starts before the region's stop can reach it.
+    place = bisect_left(starts, region.stop) if region.stop else len(others)
+    return place > 0 and others[place - 1].overlaps(region.start, region.stop)
 
 
 class RegionCache:
@@ -66,11 +77,12 @@ class RegionCache:
 
     def store(self, table: str, regions: Iterable[Region]) -> None:
         """Adds regions from the catalog and removes cached ones that overlap them."""
-        added = list(regions)
+        added = sorted(regions, key=_start)
+        starts = [region.start for region in added]
         with self._lock:
             known = self._tables.get(table, _NONE).regions
-            remaining = [old for old in known if not any(old.overlaps(new.start, new.stop) for new in added)]
-            merged = sorted([*remaining, *added], key=lambda region: region.start)
+            remaining = [old for old in known if not _overlaps_any(old, added, starts)]
+            merged = sorted([*remaining, *added], key=_start)
             self._tables[table] = _TableRegions(tuple(region.start for region in merged), tuple(merged))
 
     def forget(self, region: Region) -> None:

@@ -29,7 +29,7 @@ def send_lines(servers: Servers, view: View[Text], lines: Mapping[bytes, Line]) 
         while not send.is_done:
             _send_once(servers, send)
             time.sleep(send.pause_s)
-            send.set_ages()
+            send.prepare(time.monotonic())
     return send
 
 

@@ -278,7 +278,7 @@ class ServerLink:
                 if direct is not None and not direct.is_over:
                     return direct
                 if self._failure is not None and failed_count != self._failed_count:
-                    raise self._failure  # The server did not answer the call that this one waited for.
+                    raise self._failure.with_traceback(None)  # The call that this one waited for got no answer.
                 now = time.monotonic()
                 if not self._is_direct or not self._choice.may_open(now):
                     return None

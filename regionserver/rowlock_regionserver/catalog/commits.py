@@ -103,19 +103,24 @@ class Commits:
         known = [each for each in self.identities if each.committed_ms > oldest_ms]
         if identity is None:
             return tuple(known)
-        of_text = [each for each in known if (each.table_id, each.text) == (entry.table_id, identity.text)]
-        others = [each for each in known if each not in of_text]
-        texts = {each.text for each in others if each.table_id == entry.table_id}
-        if len(texts) >= config.commit_identities_max:
+        of_text: list[IdentityRange] = []
+        others: list[IdentityRange] = []
+        for each in known:
+            (of_text if (each.table_id, each.text) == (entry.table_id, identity.text) else others).append(each)
+        added = IdentityRange(entry.table_id, identity.text, identity.number, identity.number, entry.committed_ms)
+        joined = joined_ranges([*of_text, added])
+        range_count = len(joined) + sum(each.table_id == entry.table_id for each in others)
+        # Each catalog that is written has them all.
+        if len(joined) > len(of_text) and range_count > config.commit_identities_max:
             raise LimitExceededError(
-                f"the table has commits of {len(texts)} identities' texts in the last {config.commit_identities_days} "
-                f"days, and commit_identities_max is {config.commit_identities_max}; use few texts with many numbers",
+                f"the table has commits of {range_count - 1} ranges of identities in the last "
+                f"{config.commit_identities_days} days, and commit_identities_max is {config.commit_identities_max}; "
+                "use few texts, each with numbers that count up by 1",
                 limit="commit_identities_max",
                 limit_value=config.commit_identities_max,
-                found=len(texts) + 1,
+                found=range_count,
             )
-        added = IdentityRange(entry.table_id, identity.text, identity.number, identity.number, entry.committed_ms)
-        return tuple(others + joined_ranges([*of_text, added]))
+        return tuple(others + joined)
 
 
 NO_COMMITS = Commits()

@@ -122,8 +122,9 @@ class Numbering:
         with self._log.order:
             if self._stamps.newest + 1 < self._stamps_until:
                 self._log.check_space(_RESERVATION_BYTES)
-                self._stamps_until = self._stamps.newest + 1
-                self._log.reserve(self._region_id, self._numbers_until, self._stamps_until)
+                stamps_until = self._stamps.newest + 1
+                self._log.reserve(self._region_id, self._numbers_until, stamps_until)
+                self._stamps_until = stamps_until
 
     # Write numbers.
 
@@ -135,7 +136,10 @@ class Numbering:
 
     def _reserve(self) -> None:
         """Reserves the next block in the log. The caller holds the log's order lock."""
-        if self._mvcc.last >= self._numbers_until:
-            self._numbers_until = self._mvcc.last + self._numbers_per_block
-        self._stamps_until = self._stamps.bound()
-        self._log.reserve(self._region_id, self._numbers_until, self._stamps_until)
+        numbers_until = self._numbers_until
+        if self._mvcc.last >= numbers_until:
+            numbers_until = self._mvcc.last + self._numbers_per_block
+        stamps_until = self._stamps.bound()
+        self._log.reserve(self._region_id, numbers_until, stamps_until)
+        # Last: without memory for the record, nothing is reserved.
+        self._numbers_until, self._stamps_until = numbers_until, stamps_until

@@ -94,18 +94,20 @@ class CoalescedChanges(Generic[C]):
         points, count = self._points, len(requests)
         if not points.reserve(count):
             return False
+        answered: list[int] = []
         try:
             began = points.clock.monotonic()
-            done = partial(self._done, began, requests, responders)
+            done = partial(self._done, began, requests, responders, answered)
             options = WriteOptions(began, self._durability)
             is_made = points.region(self._region_id).mutate_each(mutations, options, done)
         except RegionServerError:  # Nothing was changed. Alone, each succeeds or gets its own error.
             is_made = False
         except Exception as error:
-            # A bug, or too little memory: some may have been made.
-            points.finished(count)
-            for request, responder in zip(requests, responders, strict=True):
-                responder.send(request.failure(error, "executing a point request"))
+            # A bug, or too little memory: some may have been made. Nobody else answers these.
+            left = [i for i in range(count) if i not in answered]
+            points.finished(len(left))
+            for i in left:
+                responders[i].send(requests[i].failure(error, "executing a point request"))
             return True
         if is_made:
             points.accepted(count)
@@ -118,13 +120,18 @@ class CoalescedChanges(Generic[C]):
         began: float,
         requests: Sequence[C],
         responders: Sequence[Responder],
+        answered: list[int],
         indices: Sequence[int],
         outcomes: Sequence[RowOutcome],
     ) -> None:
-        """Called by the region when these changes are published or refused; from any thread, mostly the log's."""
+        """Called by the region when these changes are published or refused; from any thread, mostly the log's.
+
+        Adds their indices to `answered`.
+        """
         if len(indices) < len(requests):
             requests, responders = [requests[i] for i in indices], [responders[i] for i in indices]
         self._points.on_loop(partial(self._answer, began, requests, responders, outcomes))
+        answered += indices
 
     def _answer(
         self, began: float, requests: Sequence[C], responders: Sequence[Responder], outcomes: Sequence[RowOutcome]

@@ -86,7 +86,10 @@ class CommitRequest:
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """What a commit wrote. is_repeated: it, or one of its identity, was made before, and nothing was written now."""
+    """What a commit wrote; a repeated call of it returns the same.
+
+    is_repeated: another commit of its identity was made before, and nothing was written.
+    """
 
     row_count: int
     cell_count: int

@@ -87,6 +87,7 @@ class LiveFiles:
         self._changes = changes
         self._edit_lock = threading.Lock()  # held for a whole edit
         self._live = live  # guarded by self._edit_lock for writing; replaced by one assignment
+        self._dropped: list[StoreFile] = []  # of dropped families; guarded by self._edit_lock
         self._number_lock = threading.Lock()
         self._next_file_number = live.manifest.next_file_number  # guarded by self._number_lock
 
@@ -122,11 +123,14 @@ class LiveFiles:
 
     def _apply(self, edit: Edit, manifest: Manifest | None) -> None:
         with self._edit_lock:
+            # Without space for this manifest, the next one that is committed frees them.
+            self._dropped += [file for store in edit.dropped for file in store.files]
             self._check_replaced(edit)
             self._commit(self._edited(self.manifest if manifest is None else manifest, edit))
             self._publish(edit)
-        for store in edit.dropped:
-            store.remove_files_when_unused()
+            dropped, self._dropped = self._dropped, []
+        for file in dropped:
+            file.remove_when_unused()
         for replacement in edit.replaced.values():
             kept = {file.path for file in replacement.outputs}
             for file in replacement.inputs:

@@ -25,37 +25,31 @@ class Chains:
         self.last = {region_id: state.last_logged for region_id, state in regions.items()}  # by region
         # The regions with records since the last marker. The segment began with copies of these changes.
         self.news = {record.region_id for record in recovered.unproven_changes()}
-        self._reserved = {region_id: (state.numbers_until, state.stamps_until) for region_id, state in regions.items()}
-        self._generations = {region_id: state.manifest_generation for region_id, state in regions.items()}
+        # What the log says of each region. An entry is made after its record: without memory, neither is made.
+        self.reserved = {region_id: (state.numbers_until, state.stamps_until) for region_id, state in regions.items()}
+        self.generations = {region_id: state.manifest_generation for region_id, state in regions.items()}
         self._damaged = set(recovered.damaged)
         self._is_incomplete = recovered.unknown_damage is not None
         self._since = head_end
         self._full_marker_at = 0  # of the bytes appended
         self.catalog_generation = recovered.catalog_generation
 
-    def reserve(self, region_id: int, numbers_until: int, stamps_until: int) -> tuple[int, int] | None:
-        """Makes the region known. Returns the bounds that count: only that of stamps may go back.
+    def to_reserve(self, region_id: int, numbers_until: int, stamps_until: int) -> tuple[int, int] | None:
+        """Makes the region known. Returns the bounds to reserve: only that of stamps may go back.
 
         None: the log says so already, in the segment's head or since. So a start adds no record for each region.
         """
-        before = self._reserved.get(region_id) if region_id in self.last else None
-        bounds = max(numbers_until, before[0] if before is not None else 0), stamps_until
         self.last.setdefault(region_id, 0)
-        self._reserved[region_id] = bounds
+        before = self.reserved.get(region_id)
+        bounds = max(numbers_until, before[0] if before is not None else 0), stamps_until
         return None if bounds == before else bounds
-
-    def note_manifest(self, region_id: int, generation: int) -> bool:
-        """Notes that the region's manifest of this generation is durable. Returns whether the log did not say so."""
-        is_new = self._generations.get(region_id) != generation
-        self._generations[region_id] = generation
-        return is_new
 
     def forget(self, region_id: int) -> None:
         """Removes the region: no later marker names it."""
         self.last.pop(region_id, None)
         self.news.discard(region_id)
-        self._reserved.pop(region_id, None)
-        self._generations.pop(region_id, None)
+        self.reserved.pop(region_id, None)
+        self.generations.pop(region_id, None)
         self._damaged.discard(region_id)
 
     def states(self) -> dict[int, RegionState]:
@@ -97,5 +91,5 @@ class Chains:
             self._full_marker_at = appended_bytes
 
     def _state(self, region_id: int) -> RegionState:
-        reserved = self._reserved.get(region_id, (0, 0))
-        return RegionState(self.last[region_id], *reserved, self._generations.get(region_id, 0))
+        reserved = self.reserved.get(region_id, (0, 0))
+        return RegionState(self.last[region_id], *reserved, self.generations.get(region_id, 0))

@@ -265,7 +265,8 @@ class Log:
         """
         with self.order:
             self._pending.forget(region_id)
-        self._cleaner.forget(region_id)
+            segment = self._pending.end().segment
+        self._cleaner.forget(region_id, segment)
 
     def regions_that_pin(self) -> list[int]:
         """The regions to flush, ascending: when there are too many segments, those that pin the oldest one."""

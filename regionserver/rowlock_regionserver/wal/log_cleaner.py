@@ -49,7 +49,7 @@ class LogCleaner:
         self._changed = threading.Condition(self._lock)
         self._sealed = deque(sealed)
         self._flushed: dict[int, int] = {}
-        self._forgotten: set[int] = set()
+        self._forgotten: dict[int, int] = {}  # by region, the last segment that may have changes of it
         self._damaged = set(damaged_regions)
         # The oldest segment's number, and those of its regions that may pin it.
         self._oldest = 0
@@ -70,9 +70,10 @@ class LogCleaner:
             self._flushed[region_id] = max(write_number, self._flushed.get(region_id, 0))
             self._wake_if_removable()
 
-    def forget(self, region_id: int) -> None:
+    def forget(self, region_id: int, segment: int) -> None:
+        """Notes that the region is gone: it pins no segment. Those after this one have no changes of it."""
         with self._lock:
-            self._forgotten.add(region_id)
+            self._forgotten[region_id] = segment
             self._flushed.pop(region_id, None)
             self._damaged.discard(region_id)
             self._wake_if_removable()
@@ -160,5 +161,6 @@ class LogCleaner:
         self._files.fsync_folder(self._folder)
         with self._lock:
             self._sealed.popleft()
+            self._forgotten = {region_id: last for region_id, last in self._forgotten.items() if last > sealed.number}
             self.removed_count += 1
             self._changed.notify_all()

@@ -156,23 +156,26 @@ class Pending:
         Later records complete when the reservation is durable.
         """
         assert region_id > 0, f"region {region_id}"
-        bounds = self._chains.reserve(region_id, numbers_until, stamps_until)
+        bounds = self._chains.to_reserve(region_id, numbers_until, stamps_until)
         if bounds is not None:
             self._add_note(region_id, RESERVATION, encode_reservation(*bounds))
+            self._chains.reserved[region_id] = bounds
 
     def note_manifest(self, region_id: int, generation: int) -> None:
         """Adds a note that the region's manifest of this generation is durable, unless the log has it.
 
         Adds none either if the region was dropped.
         """
-        if region_id in self._chains.last and self._chains.note_manifest(region_id, generation):
+        generations = self._chains.generations
+        if region_id in self._chains.last and generations.get(region_id) != generation:
             self._add_note(region_id, GENERATION, encode_generation(generation))
+            generations[region_id] = generation
 
     def note_catalog(self, generation: int) -> None:
         """Adds a note that the catalog of this generation is durable."""
-        self._chains.catalog_generation = generation
         self._add(0, 0, 0, GENERATION, encode_generation(generation))
         self.pass_through(_FSYNC, do_nothing)
+        self._chains.catalog_generation = generation
 
     def forget(self, region_id: int) -> None:
         """Removes the region: no later marker names it."""

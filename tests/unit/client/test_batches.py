@@ -134,6 +134,24 @@ def test_rows_out_of_time_are_unknown_only_if_they_were_sent(was_sent: bool) -> 
     assert len(caught.value.failed) == (not was_sent)
 
 
+def test_rows_of_a_second_region_are_not_sent_after_the_deadline() -> None:
+    left = Region(1, "t", b"", b"m", "s")
+    send = send_of(b"a", b"y", b"z", timeout_s=1.0)
+    request = send.request_for(left)
+    request.sent = True
+    send.absorb(request, None, 1.0)
+    assert not send.is_done
+    send.prepare(1.0)
+    assert send.is_done
+    with pytest.raises(rowlock.BatchError) as caught:
+        send.finish()
+    assert [row for row, _ in caught.value.unknown] == [b"a"]
+    assert [(row, type(error)) for row, error in caught.value.failed] == [
+        (b"y", rowlock.DeadlineError),
+        (b"z", rowlock.DeadlineError),
+    ]
+
+
 def test_a_batch_is_divided_by_region() -> None:
     left, right = Region(1, "t", b"", b"m", "s"), Region(2, "t", b"m", b"", "s")
     send = send_of(b"z", b"a", b"b")

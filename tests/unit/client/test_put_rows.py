@@ -204,7 +204,7 @@ def test_rows_in_doubt_are_repeated_as_mutations_with_their_age_and_number() -> 
     request = send.request_for(WHOLE, takes_columns=True)
     request.sent = True
     send.absorb(request, ServerUnavailableError("cut"), 1.0)
-    send.set_ages()
+    send.prepare(1.0)
     again = send.request_for(WHOLE, takes_columns=True)
     assert again.point.HasField("mutate")
     assert [mutation.sequence for mutation in again.point.mutate.mutations] == [*range(7, 7 + 2 * ROWS_MIN)]
@@ -216,7 +216,7 @@ def test_rows_that_were_refused_for_a_moment_are_sent_in_columns_again() -> None
     request = send.request_for(WHOLE, takes_columns=True)
     request.sent, request.answer = True, region_pb2.PointAnswer()
     send.absorb(request, RegionTooBusyError("busy"), 1.0)
-    send.set_ages()
+    send.prepare(1.0)
     assert send.pause_s > 0
     assert send.request_for(WHOLE, takes_columns=True).point.HasField("put_rows")
 

@@ -36,6 +36,23 @@ def test_regions_that_overlap_newer_ones_are_removed() -> None:
     assert cache.find("t", b"m") == region(2, b"m", b"")
 
 
+bounds = st.lists(st.binary(max_size=2), min_size=1, max_size=8, unique=True).map(sorted)
+
+
+@given(st.lists(bounds, max_size=6))
+def test_of_regions_that_are_stored_in_turn_those_stay_that_no_later_one_overlaps(lookups: list[list[bytes]]) -> None:
+    """Each lookup returns adjacent regions between its bounds; the last one is open if there is an odd number."""
+    cache = RegionCache()
+    stored: list[Region] = []
+    for starts in lookups:
+        stops = [*starts[1:], b""][: len(starts) - 1 + len(starts) % 2]
+        found = [region(len(stored) + place, *each) for place, each in enumerate(zip(starts, stops, strict=False))]
+        stored = [old for old in stored if not any(old.overlaps(new.start, new.stop) for new in found)] + found
+        cache.store("t", reversed(found))
+        check(cache)
+        assert cache._tables["t"].regions == tuple(sorted(stored, key=lambda each: each.start))
+
+
 def test_forgetting_touches_only_what_is_still_known() -> None:
     cache = RegionCache()
     old = region(1, b"", b"")

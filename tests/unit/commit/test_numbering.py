@@ -19,14 +19,22 @@ HOUR_MS = 3600 * 1000
 
 
 class FakeLog:
-    """Takes reservations."""
+    """Takes reservations, if it has memory."""
 
     def __init__(self) -> None:
         self.order = threading.Lock()
+        self.numbers_until = self.stamps_until = 0
+        self.has_memory = True
 
     def reserve(self, region_id: int, numbers_until: int, stamps_until: int) -> None:
         assert region_id == REGION_ID
         assert self.order.locked()
+        if not self.has_memory:
+            raise MemoryError
+        self.numbers_until, self.stamps_until = numbers_until, stamps_until
+
+    def check_space(self, byte_count: int) -> None:
+        """There is always space."""
 
 
 @pytest.fixture
@@ -36,9 +44,14 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def numbering(clock: ManualClock) -> Numbering:
+def log() -> FakeLog:
+    return FakeLog()
+
+
+@pytest.fixture
+def numbering(clock: ManualClock, log: FakeLog) -> Numbering:
     """Of a region that may have cells up to 20 hours ahead of the clock."""
-    config, log = Config(), FakeLog()
+    config = Config()
     stamps = Stamps(clock, config.stamp_leap_ms, cells_until=clock.now_ms() + 20 * HOUR_MS)
     as_log: Any = log  # All that it is asked for.
     return Numbering(REGION_ID, Mvcc(0, clock), stamps, as_log, config, clock)
@@ -52,6 +65,25 @@ def next_stamp(numbering: Numbering) -> int:
 
 def cell(timestamp: int) -> FoundCell:
     return (b"q", -timestamp, -1, 0, b"v")
+
+
+def test_no_number_is_allocated_after_a_reservation_that_found_no_memory(numbering: Numbering, log: FakeLog) -> None:
+    """The next call took the block for reserved, and a restart would allocate its numbers and stamps again."""
+    log.has_memory = False
+    for _ in range(2):
+        with log.order, pytest.raises(MemoryError):
+            numbering.begin()
+    log.has_memory = True
+    stamp = next_stamp(numbering)
+    with log.order:
+        assert numbering.begin() == 1 < log.numbers_until
+    assert stamp < log.stamps_until
+    log.has_memory, reserved = False, log.stamps_until
+    with pytest.raises(MemoryError):
+        numbering.release_unused()
+    log.has_memory = True
+    numbering.release_unused()
+    assert log.stamps_until < reserved
 
 
 @pytest.mark.parametrize("by", ["a bulk batch", "a call after the clock has come up"])

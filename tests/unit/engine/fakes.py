@@ -43,7 +43,7 @@ class FakeRegion:
     """Answers rows that begin with b"slow" only from a thread that may wait, and then only when `gate` is open.
 
     Changes of rows that begin with b"later" are published when the test calls what is in `unpublished`; those that come
-    with b"full" are refused.
+    with b"full" are refused. There is no memory for the later answer of rows that begin with b"later large".
     """
 
     table_name = "t"
@@ -130,6 +130,8 @@ class FakeRegion:
         at_once = [place for place in range(len(mutations)) if place not in later]
         if at_once:
             done(at_once, [outcomes[place] for place in at_once])
+        if any(mutation.row.startswith(b"later large") for mutation in mutations):
+            raise MemoryError
         if later:
             self.unpublished.append(lambda: done(later, [outcomes[place] for place in later]))
         return True

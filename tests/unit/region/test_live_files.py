@@ -180,6 +180,24 @@ def test_files_of_a_dropped_family_are_removed_after_their_last_reader(region: R
     assert region.stored() == ["1-1.store"]
 
 
+def test_files_of_a_family_that_was_dropped_without_space_are_removed_by_the_next_edit(region: Region) -> None:
+    """They stayed until a restart, on a disk that was full."""
+    region.live.apply_edit(Edit(added={2: region.file(G)}))
+    dropped = region.stores.alter(Table("t", 1, (F,)), 8, 0)
+    region.files.no_space = True
+    with pytest.raises(DiskFullError):
+        region.live.apply_edit(Edit(dropped=dropped))
+    del dropped
+    gc.collect()
+    region.open_files.close_released()
+    assert (region.named(), region.stored()) == ({2: [1]}, ["2-1.store"]), "the manifest still names it"
+    region.files.no_space = False
+    region.live.apply_edit(Edit(added={1: region.file(F)}))
+    gc.collect()
+    region.open_files.close_released()
+    assert (region.named(), region.stored()) == ({1: [2]}, ["1-2.store"])
+
+
 def test_the_same_manifest_names_the_files_and_the_flushed_write_number(region: Region) -> None:
     segments, file = region.sealed(F), region.file(F)
     flushed = Manifest(region_id=1, table_id=1, flushed_write_number=7)

@@ -322,6 +322,19 @@ def test_a_bug_is_reported_to_each(run: Run, caplog: pytest.LogCaptureFixture) -
     assert "ZeroDivisionError" in caplog.text
 
 
+def test_each_is_answered_once_when_memory_runs_out_between_their_answers(run: Run, region: FakeRegion) -> None:
+    """Those that were published at once were answered again, and counted off twice."""
+
+    async def test(client: Client) -> None:
+        await client.send(*numbered([b"a", b"later large", b"b"]))
+        assert sorted(answer.id for message in client.messages for answer in message) == [0, 1, 2]
+        assert client.answers[1].error.code == Error.INTERNAL
+        assert [client.answers[number].mutate.results[0].timestamp for number in (0, 2)] == [5, 7]
+        assert client.points.statistics().in_flight == 0
+
+    run(test)
+
+
 @pytest.mark.parametrize("config", [Config(answer_bytes_held_max=1000, request_bytes_max=1000)])
 def test_answers_with_cells_are_bounded_as_those_of_other_changes_are(run: Run, region: FakeRegion) -> None:
     region.results = ((b"f", b"q", 1, bytes(300)),)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from rowlock_regionserver.cells import Durability
 from rowlock_regionserver.wal import pending
@@ -53,6 +55,28 @@ def test_a_lack_of_memory_when_a_segment_begins_refuses_one_record(
     case.append(1, b"x", kind=kind)
     case.log.close()
     assert read_all(case.folder)[1] == case.appended == case.completed
+
+
+def test_a_note_that_finds_no_memory_is_added_when_it_is_made_again(
+    case: LogCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log took it for added, so a restart allocated the same numbers again."""
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    log = case.log
+    for note in (partial(log.reserve, 1, 10, 20), partial(log.note_manifest, 1, 3), partial(log.note_catalog, 4)):
+        with case.log.order:
+            with monkeypatch.context() as patched:
+                patched.setattr(pending, "encode_record", no_memory)
+                with pytest.raises(MemoryError):
+                    note()
+            note()
+    case.log.sync()
+    recovered, _ = read_all(case.folder)
+    assert recovered.regions == {1: RegionState(0, 10, 20, 3)}
+    assert recovered.catalog_generation == 4
 
 
 def test_the_old_segment_and_the_new_name_are_durable_before_a_record_of_the_new_one_completes(
@@ -180,6 +204,7 @@ def test_a_dropped_region_pins_nothing_and_is_not_named_again(case: LogCase) -> 
     case.log.forget(1)
     case.append_synced(2, b"x" * 700)
     wait_until(lambda: segment_names(case.folder) == ["0000000002.wal"])
+    wait_until(lambda: not case.log._cleaner._forgotten)  # What is remembered does not grow with each drop.
     case.log.close()
     assert read_all(case.folder)[0].regions == {2: RegionState(1)}
 

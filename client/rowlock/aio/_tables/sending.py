@@ -29,7 +29,7 @@ async def send_lines(servers: Servers, view: View[Text], lines: Mapping[bytes, L
         while not send.is_done:
             await _send_once(servers, send)
             await asyncio.sleep(send.pause_s)
-            send.set_ages()
+            send.prepare(time.monotonic())
     return send
 
 

@@ -226,7 +226,7 @@ class ServerLink:
             if direct is not None and not direct.is_over:
                 return direct
             if self._failure is not None and failed_count != self._failed_count:
-                raise self._failure  # The server did not answer the call that this one waited for.
+                raise self._failure.with_traceback(None)  # The call that this one waited for got no answer.
             if not self._is_direct or not choice.may_open(time.monotonic()):
                 return None
             if self._opening is None:
