@@ -62,7 +62,7 @@ BULK_CONNECTIONS = [
     Mutant(
         "a client that is sending loses the end of a server that stops",
         "BulkConnection._end_with",
-        "            self._close_when_quiet()\n",
+        "            self._close_when_silent()\n",
         "            self._transport.close()\n",
         f"{CONNECTION}::test_a_client_that_is_sending_when_the_server_stops_gets_its_answers_and_the_end",
     ),

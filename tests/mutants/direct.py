@@ -151,7 +151,7 @@ _SERVER = [
     ),
     Mutant(
         "a client that does not greet is waited for",
-        "DirectConnection.look",
+        "DirectConnection.drop_if_silent",
         "        if self._state is _GREETING and now - self._state_since > GREETING_SECONDS_MAX:\n",
         "        if False:\n",
         f"{BAD_INPUT}::test_a_client_that_is_silent_before_its_greeting_is_dropped",

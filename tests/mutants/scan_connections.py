@@ -184,7 +184,7 @@ SCAN_CONNECTIONS = [
     ),
     Mutant(
         "a client that reads nothing of the end of its scan stays",
-        "StreamConnection.look",
+        "StreamConnection.drop_if_silent",
         "if self._unread.is_too_long(unsent_bytes, now):",
         "if False:",
         f"{CONNECTION}::test_a_client_that_reads_nothing_of_an_end_is_dropped",
@@ -233,14 +233,14 @@ SCAN_CONNECTIONS = [
     ),
     Mutant(
         "an idle connection for scans is kept for ever",
-        "StreamConnection.look",
+        "StreamConnection.drop_if_silent",
         " and now - self._quiet_since > IDLE_SECONDS_MAX:",
         " and False:",
         f"{CONNECTION}::test_a_connection_that_is_idle_for_long_is_closed",
     ),
     Mutant(
         "an idle connection is closed while the next request comes",
-        "StreamConnection.look",
+        "StreamConnection.drop_if_silent",
         "elif self._is_idle and now",
         "elif now",
         f"{CONNECTION}::test_a_connection_that_is_idle_for_long_is_closed",

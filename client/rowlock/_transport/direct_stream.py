@@ -18,7 +18,7 @@ from rowlock._transport.stream_sockets import KeptSockets, StreamSocket
 from rowlock.errors import RowlockError, ServerUnavailableError
 from rowlock.schema import Region
 
-# The system's limit is 24 days, and timeouts may be longer. Who waits in vain looks at the clock and waits again.
+# The limit of the system is 24 days, and timeouts may be longer: a wait that ends early is repeated.
 _POLL_S_MAX = 3600.0
 
 

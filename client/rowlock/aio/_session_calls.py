@@ -53,7 +53,7 @@ class SessionCalls:
 
         Use `async with db.session(...)`, which ends it, or `await db.session(...)`.
 
-        purpose: what it is for, in words, for those who list sessions. session_id: an id of your choice, 1 to 128 of
+        purpose: what it is for, in words, for lists of sessions. session_id: an id of your choice, 1 to 128 of
         letters, digits, '_', '.', ':' and '-'; if this owner has such a session open, returns that one. None: a random
         id. owner: None: user, host, process and program. idle_s: it ends after this many seconds without a heartbeat,
         at most a day.
@@ -98,7 +98,7 @@ class SessionCalls:
         Use `async with db.lock("t", "exclusive")`. Reading and changing rows takes no such lock, and is not held up.
 
         tables: a name, or several. mode: "shared" goes together with "shared", "exclusive" with nothing. region: the id
-        of a region, to lock only that one. session: None: one of its own. purpose: for those who list locks. wait_s,
+        of a region, to lock only that one. session: None: one of its own. purpose: for lists of locks. wait_s,
         retries: how long each try waits on the server, and how many follow the first; None: the client's.
 
         Raises LockUnavailableError when others hold it to the end, and TableNotFoundError. docs/locks.md.
@@ -159,7 +159,7 @@ class SessionCalls:
         everything older, of the whole table or of the range. prefix, start, stop: the rows that may be written, of a
         TypedTable as in its `scan`. snapshot: refuse the commit with ConflictError if a row has changed since.
         identity: a text and a number; a second commit of this table with the same does nothing, for at least 30 days.
-        session: None: one of its own. purpose: for those who list sessions.
+        session: None: one of its own. purpose: for lists of sessions.
 
         Raises TableNotFoundError and SessionEndedError. docs/bulk_writes.md.
         """

@@ -141,8 +141,9 @@ class Applier:
             store.memstore.merge_before(write_number)
 
     def take_back_after(self, write_number: int) -> None:
-        """Removes the segments of all later writes, of which none was published. The caller has held the gate
-        exclusively since it called `merge_before`.
+        """Removes the segments of all later writes, of which none was published.
+
+        The caller has held the gate exclusively since it called `merge_before`.
         """
 
         def drop() -> None:

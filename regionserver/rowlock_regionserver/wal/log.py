@@ -219,8 +219,7 @@ class Log:
         """Blocks until everything that was appended is durable, or until the writer waits for disk space.
 
         Returns whether it is durable. Does not wait for space: its caller may keep others from freeing some. The caller
-        does not hold `order`. Raises UnknownOutcomeError when the log fails
-        first.
+        does not hold `order`. Raises UnknownOutcomeError when the log fails first.
         """
         assert threading.current_thread() is not self._writer.thread, "the writer's thread would wait for itself"
         done = threading.Event()

@@ -15,7 +15,7 @@ the writer waits for work, a caller may claim it, and write its own records with
     WRITER      `wait` returns or raises                  the next `wait`; for good, if it returned None or raised
 
 1. Only the holder writes or closes a file that is written, and calls completions. So batches are written one after the
-   other, in log order, whoever writes them.
+   other, in log order, by either.
 2. A caller claims the role before it appends, without waiting. The writer waits for the role, and holds no lock then.
 3. While a caller holds the role nobody wakes the writer for a record. `release` makes up for that: under `order`, it
    wakes the writer if anything is left for it, from any thread. So whenever `order` is free, nobody holds the role and

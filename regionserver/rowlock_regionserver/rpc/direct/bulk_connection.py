@@ -30,7 +30,7 @@ from rowlock_regionserver.rpc.messages.failures import error_message
 # What is received at once: the event loop serves other connections between two receives.
 _RECEIVED_BYTES_MAX = 256 * KIB
 # When the server stops, a client from which nothing has come for this long is not sending a batch.
-_QUIET_SECONDS = 0.2
+_SILENT_SECONDS = 0.2
 
 
 class BulkConnection(StreamConnection):
@@ -44,7 +44,7 @@ class BulkConnection(StreamConnection):
         self._is_paused = False
         self._memory_deadline: asyncio.TimerHandle | None = None  # of the wait for memory
         self._held_bytes: deque[int] = deque()  # of batches that BulkStreams has not counted yet
-        self._is_quiet = True  # since the last look at a connection that has ended
+        self._is_silent = True  # since the last check of a connection that has ended
         self._unanswered_count = 0
         self._may_write = asyncio.Event()
         self._may_write.set()
@@ -61,7 +61,7 @@ class BulkConnection(StreamConnection):
         return super().get_buffer(sizehint)[:_RECEIVED_BYTES_MAX]
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._is_quiet = False
+        self._is_silent = False
         if self._state is State.OPEN:
             self._incoming.received(nbytes)
             self._deliver_or_receive()
@@ -203,16 +203,16 @@ class BulkConnection(StreamConnection):
         with contextlib.suppress(OSError):  # The client is gone.
             self._transport.write_eof()
         if isinstance(error, StoppingError):
-            self._close_when_quiet()
+            self._close_when_silent()
 
-    def _close_when_quiet(self) -> None:
+    def _close_when_silent(self) -> None:
         """Closes the connection when the client sends no more. Closed before that, it would lose the END."""
         if self._state is State.ENDED:
-            if self._is_quiet:
+            if self._is_silent:
                 self._transport.close()
             else:
-                self._is_quiet = True
-                self._loop.call_later(_QUIET_SECONDS, self._close_when_quiet)
+                self._is_silent = True
+                self._loop.call_later(_SILENT_SECONDS, self._close_when_silent)
 
     def _drop_batches(self) -> None:
         """Drops those that BulkStreams has not counted yet."""

@@ -64,7 +64,7 @@ class Unread:
 class SweptConnection(Protocol):
     """A connection as the registry sees it."""
 
-    def look(self, now: float) -> None:
+    def drop_if_silent(self, now: float) -> None:
         """Drops the connection if it is silent where it must not be."""
 
     def drop(self, reason: str) -> None:
@@ -161,13 +161,13 @@ class DirectClients:
 
     def _sweep(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(_SWEEP_SECONDS, self._sweep)
-        self.look()
+        self.drop_silent()
 
-    def look(self) -> None:
+    def drop_silent(self) -> None:
         """Drops connections that are silent where they must not be."""
         now = self._clock.monotonic()
         for connection in [*self._greeting, *self._open]:
-            connection.look(now)
+            connection.drop_if_silent(now)
 
     def stop(self) -> None:
         """Ends all connections, each when the requests that it has begun are answered. Welcomes no more clients."""

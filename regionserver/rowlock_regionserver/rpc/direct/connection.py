@@ -371,7 +371,7 @@ class DirectConnection(asyncio.BufferedProtocol):
         self._state = state
         self._state_since = self._monotonic()
 
-    def look(self, now: float) -> None:
+    def drop_if_silent(self, now: float) -> None:
         """Drops the connection if it is silent where it must not be."""
         if self._state is _GREETING and now - self._state_since > GREETING_SECONDS_MAX:
             self.drop(f"it did not greet within {GREETING_SECONDS_MAX:g} s")

@@ -142,7 +142,7 @@ class ScanConnection(StreamConnection):
     def _is_idle(self) -> bool:
         return self._state is State.OPEN and not self._is_scanning and not self._incoming.reader.has_bytes
 
-    def look(self, now: float) -> None:
+    def drop_if_silent(self, now: float) -> None:
         """Drops the connection if it is silent where it must not be. A running scan has its lease."""
         if not self._is_scanning:
-            super().look(now)
+            super().drop_if_silent(now)

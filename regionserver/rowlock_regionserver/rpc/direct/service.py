@@ -54,7 +54,7 @@ class DirectService:
 
     serve_scan: serves the scan of an encoded ScanRequest; see ScanCalls. bulk: serves bulk batches.
     scratch: receives the bytes of all connections, one after the other.
-    parsed: those who keep a parsed message, because not all of its requests have begun.
+    parsed: the connections that keep a parsed message, because not all of its requests have begun.
     """
 
     points: Points

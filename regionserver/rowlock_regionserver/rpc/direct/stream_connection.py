@@ -90,7 +90,7 @@ class StreamConnection(asyncio.BufferedProtocol, ABC):
         """Returns how the client sends too slowly; empty: it does not."""
         return self._incoming.slowness(now)
 
-    def look(self, now: float) -> None:
+    def drop_if_silent(self, now: float) -> None:
         """Drops the connection if it is silent where it must not be."""
         unsent_bytes = self._unsent_bytes
         if unsent_bytes:

@@ -124,7 +124,7 @@ class Port:
         """Closes all connections. Nothing may be held for them afterwards."""
         for client in self._open:
             client.close()
-        self.clients.look()
+        self.clients.drop_silent()
         await until(lambda: self.clients.open_count + self.clients.greeting_count == 0)
         await until(lambda: self.points.statistics().in_flight == 0)
         await until(lambda: self.scans.statistics().open_count == 0)

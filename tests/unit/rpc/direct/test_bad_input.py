@@ -179,7 +179,7 @@ def test_a_client_that_does_not_close_after_the_end_is_closed(run_port: RunPort)
         assert port.clients.open_count == 1
         assert isinstance(port.clock, ManualClock)
         port.clock.advance(int(ENDED_SECONDS_MAX * 1000) + 1)
-        port.clients.look()
+        port.clients.drop_silent()
         await until(lambda: port.clients.open_count == 0)
 
     run_port(test)
@@ -218,11 +218,11 @@ def test_a_client_that_is_silent_before_its_greeting_is_dropped(run_port: RunPor
         await clients[2].send(PREAMBLE + frame(HELLO, b"x" * 10)[:8])
         assert isinstance(port.clock, ManualClock)
         port.clock.advance(int(direct.GREETING_SECONDS_MAX * 1000))
-        port.clients.look()
+        port.clients.drop_silent()
         await turns()
         assert port.clients.greeting_count == 3
         port.clock.advance(1)
-        port.clients.look()
+        port.clients.drop_silent()
         await until(lambda: port.clients.greeting_count == 0)
 
     run_port(test)
@@ -241,13 +241,13 @@ def test_a_frame_that_trickles_is_dropped_and_a_long_one_in_good_time_is_not(
         await steady.send(data[:200_000])
         await turns()
         clock.advance(int(FRAME_SECONDS_MAX * 1000) + 1500)
-        port.clients.look()
+        port.clients.drop_silent()
         await turns()
         assert port.clients.open_count == 2
         await steady.send(data[200_000:])
         await steady.until(1)
         clock.advance(3_600_000)
-        port.clients.look()
+        port.clients.drop_silent()
         for client in (steady, idle):
             await client.ask(get(7, b"a"))
             await client.until(7)
@@ -303,7 +303,7 @@ def test_no_more_are_accepted_in_one_iteration_of_the_loop_either(
         def __init__(self) -> None:
             self.drop_count = 0
 
-        def look(self, now: float) -> None: ...
+        def drop_if_silent(self, now: float) -> None: ...
 
         def stop(self) -> None: ...
 

@@ -420,9 +420,9 @@ def test_a_client_that_reads_no_answer_sends_no_further_batches_and_is_dropped(
             assert unsent, "the server still takes batches"
             silent_count = 0 if sent_bytes else silent_count + 1
             await asyncio.sleep(0.05)
-        port.clients.look()
+        port.clients.drop_silent()
         port_clock.advance(1000 * int(UNREAD_SECONDS_MAX + 1))
-        port.clients.look()
+        port.clients.drop_silent()
         await until(lambda: port.clients.open_count == 0)
         assert "it has read nothing for 60 s" in caplog.text
 
@@ -440,14 +440,14 @@ def test_a_connection_without_a_batch_for_long_is_closed(
             await client.send(batch_frame(b"slow"))
             await asyncio.to_thread(region.waiting.acquire)
         port_clock.advance(1000 * int(IDLE_SECONDS_MAX + 1))
-        port.clients.look()
+        port.clients.drop_silent()
         await turns()
         assert port.clients.open_count == (0 if is_idle else 1)
         region.gate.set()
         if not is_idle:
             await published(region, 0)
             await answers(client, 1)
-            port.clients.look()
+            port.clients.drop_silent()
             await turns()
             assert port.clients.open_count == 1, "it is idle since the answer only"
 
@@ -464,17 +464,17 @@ def test_a_client_that_sends_a_batch_too_slowly_is_dropped_but_not_while_the_ser
         await asyncio.to_thread(region.waiting.acquire)
         await turns()
         port_clock.advance(1000 * int(FRAME_SECONDS_MAX + 2))
-        port.clients.look()
+        port.clients.drop_silent()
         region.gate.set()
         for number in range(2):
             await published(region, number)
         await answers(client, 2)
         await turns()
-        port.clients.look()
+        port.clients.drop_silent()
         await turns()
         assert port.clients.open_count == 1
         port_clock.advance(1000 * int(FRAME_SECONDS_MAX + 2))
-        port.clients.look()
+        port.clients.drop_silent()
         await until(lambda: port.clients.open_count == 0)
         assert "of a frame came in" in caplog.text
 
@@ -532,7 +532,7 @@ def test_bad_input_ends_the_connection_after_the_answers(
         await client.send(os.urandom(100_000))  # It is read and dropped.
         assert await client.frame() is None
         port_clock.advance(1000 * int(ENDED_SECONDS_MAX + 1))
-        port.clients.look()
+        port.clients.drop_silent()
         await until(lambda: port.clients.open_count == 0)
         assert port.log.count == 1
 

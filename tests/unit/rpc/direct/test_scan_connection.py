@@ -271,14 +271,14 @@ def test_a_client_that_reads_nothing_of_an_end_is_dropped(run_port: RunPort, por
         await until(lambda: port.scans.statistics().lease_expired_count == 1)
         await turns()
         port_clock.advance(1000 * int(UNREAD_SECONDS_MAX - 1))
-        port.clients.look()
+        port.clients.drop_silent()
         await client.frame()  # It reads on in time.
         await client.frame()
         await client.send(scan_frame(2))
         await until(lambda: port.scans.statistics().lease_expired_count == 2)
         await turns()
         port_clock.advance(1000 * int(UNREAD_SECONDS_MAX + 1))
-        port.clients.look()
+        port.clients.drop_silent()
         await until(lambda: port.clients.open_count == 0)
         await until(lambda: port.ledger.scans.bytes_held == 0)
 
@@ -291,7 +291,7 @@ def test_a_running_scan_may_be_silent_for_long(run_port: RunPort, region: FakeRe
         await client.send(scan_frame(1, is_held=True))
         await until(lambda: region.open_scans == 1)
         port_clock.advance(3600_000)
-        port.clients.look()
+        port.clients.drop_silent()
         await turns()
         region.gate.set()
         assert await frames(client, 2) == ONE_BATCH
@@ -304,18 +304,18 @@ def test_a_connection_that_is_idle_for_long_is_closed(run_port: RunPort, port_cl
         client = await port.welcomed_for_scans()
         for _ in range(2):
             port_clock.advance(1000 * int(IDLE_SECONDS_MAX - 1))
-            port.clients.look()
+            port.clients.drop_silent()
             await client.send(scan_frame(1))
             assert await frames(client, 2) == ONE_BATCH
         port_clock.advance(1000 * int(IDLE_SECONDS_MAX - 1))
         await client.send(scan_frame(1)[:-1])
         await until(lambda: port.ledger.requests.bytes_held > 0)
         port_clock.advance(2_000)
-        port.clients.look()  # It is not idle any more: the next request has begun to come.
+        port.clients.drop_silent()  # It is not idle any more: the next request has begun to come.
         await client.send(scan_frame(1)[-1:])
         assert await frames(client, 2) == ONE_BATCH
         port_clock.advance(1000 * int(IDLE_SECONDS_MAX + 1))
-        port.clients.look()
+        port.clients.drop_silent()
         assert await client.frame() is None
         await until(lambda: port.clients.open_count == 0)
         assert port.log.count == 0, "nothing was wrong"
@@ -381,11 +381,11 @@ def test_a_client_that_does_not_close_an_ended_connection_is_dropped(
         await client.send(frame(99, b""))
         await _refused(client, Error.INVALID_ARGUMENT)
         port_clock.advance(1000 * int(ENDED_SECONDS_MAX - 1))
-        port.clients.look()
+        port.clients.drop_silent()
         await turns()
         assert port.clients.open_count == 1
         port_clock.advance(2_000)
-        port.clients.look()
+        port.clients.drop_silent()
         await until(lambda: port.clients.open_count == 0)
 
     run_port(test)
@@ -411,11 +411,11 @@ def test_a_request_that_comes_too_slowly_is_dropped(run_port: RunPort, port_cloc
         await client.send(scan_frame(1)[:-1])
         await until(lambda: port.ledger.requests.bytes_held > 0)
         port_clock.advance(29_000)
-        port.clients.look()
+        port.clients.drop_silent()
         await turns()
         assert port.clients.open_count == 1
         port_clock.advance(2_000)
-        port.clients.look()
+        port.clients.drop_silent()
         await until(lambda: port.clients.open_count == 0)
 
     run_port(test)

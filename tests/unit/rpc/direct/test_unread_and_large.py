@@ -79,12 +79,12 @@ def test_a_client_that_reads_no_answer_for_a_minute_is_dropped(
         clock = port.clock
         assert isinstance(clock, ManualClock)
         clock.advance(int(UNREAD_SECONDS_MAX * 900))
-        port.clients.look()
+        port.clients.drop_silent()
         assert await slow.frame() is not None  # It reads a little at a time.
         await turns()
-        port.clients.look()
+        port.clients.drop_silent()
         clock.advance(int(UNREAD_SECONDS_MAX * 200))
-        port.clients.look()
+        port.clients.drop_silent()
         await until(lambda: port.clients.open_count == 1)
         await slow.ask(get(2, b"a"))
         await slow.until(2)
