@@ -108,4 +108,12 @@ REGION_MUTANTS = [
         "unit/client/test_regions.py::test_of_regions_that_are_stored_in_turn_those_stay_that_no_later_one_overlaps",
         CLIENT,
     ),
+    Mutant(
+        "a batch is sent as one message however large it is",
+        "fitting_lines",
+        "        if byte_count > bytes_max and place:\n",
+        "        if False:\n",
+        "unit/client/test_batches.py::test_a_batch_is_divided_into_requests_that_the_server_takes",
+        CLIENT,
+    ),
 ]

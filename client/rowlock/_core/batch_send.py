@@ -15,7 +15,7 @@ from rowlock_proto.v1 import region_pb2, types_pb2
 
 from rowlock._codec.wire_errors import error_from
 from rowlock._core.conversation import Request
-from rowlock._core.put_rows import Line, PutRow, chosen_rows
+from rowlock._core.put_rows import Line, PutRow, chosen_rows, fitting_lines
 from rowlock._core.retry import REPEATED_FOR_S, Attempts, Kind
 from rowlock._core.uptime import uptime_s
 from rowlock._uninterrupted import Uninterrupted
@@ -47,8 +47,11 @@ class BatchSend:
         now: float,
         timeout_s: float,
         repeated_for_s: float = REPEATED_FOR_S,
+        request_bytes_max: int = 1 << 31,
     ) -> None:
+        """request_bytes_max: of the server."""
         self.table = table
+        self._bytes_max = request_bytes_max * 7 // 8  # A message is larger than its rows.
         self.deadline = now + timeout_s
         self._began_s = uptime_s()
         self._repeated_for_s = repeated_for_s
@@ -97,12 +100,12 @@ class BatchSend:
                     self._end(row, error)
 
     def request_for(self, region: Region, *, takes_columns: bool = False) -> Request:
-        """Returns a request with pending rows of the region, which has `first_row`: some in columns, or all of them.
+        """Returns a request with pending rows of the region, which has `first_row`, in columns or as mutations.
 
         takes_columns: whether the region's server knows requests in columns.
         """
         lines = [line for row, line in self._pending.items() if region.holds(row)]
-        in_columns = chosen_rows(lines) if takes_columns and not self._is_mutations_only else []
+        in_columns = chosen_rows(lines, self._bytes_max) if takes_columns and not self._is_mutations_only else []
         if in_columns:
             self._requested = [line.row for line in in_columns]
             with Uninterrupted():
@@ -110,11 +113,12 @@ class BatchSend:
 
             message = put_rows_message(in_columns, self._durability)
         else:
-            self._requested = [line.row for line in lines]
+            fitting = fitting_lines(lines, self._bytes_max)
+            self._requested = [line.row for line in fitting]
             message = region_pb2.PointRequests()
             mutate = message.requests.add().mutate
             mutate.durability = self._durability
-            mutate.mutations.extend([line.mutation() if isinstance(line, PutRow) else line for line in lines])
+            mutate.mutations.extend([line.mutation() if isinstance(line, PutRow) else line for line in fitting])
         return Request(self.table, self._requested[0], message, is_change=True)
 
     def absorb(self, request: Request, failure: RowlockError | None, now: float) -> None:

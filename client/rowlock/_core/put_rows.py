@@ -152,11 +152,12 @@ def columns_of(rows: Iterable[PutRow]) -> tuple[Column, ...]:
     return tuple(dict.fromkeys(column for columns in distinct.values() for column in columns))
 
 
-def chosen_rows(lines: Iterable[Line]) -> list[PutRow]:
-    """Returns the rows of one request in columns; empty if they are sent faster as mutations.
+def chosen_rows(lines: Iterable[Line], bytes_max: int = REQUEST_BYTES_MAX) -> list[PutRow]:
+    """Returns the rows of one request in columns, of about `bytes_max`; empty if they are sent faster as mutations.
 
     Only rows that were not sent before: a repeated row is sent as a mutation, which has its age.
     """
+    bytes_max = min(bytes_max, REQUEST_BYTES_MAX)
     chosen: list[PutRow] = []
     byte_count = value_count = 0
     for line in lines:
@@ -164,6 +165,16 @@ def chosen_rows(lines: Iterable[Line]) -> list[PutRow]:
             chosen.append(line)
             byte_count += line.byte_count
             value_count += len(line.values)
-            if byte_count > REQUEST_BYTES_MAX or len(chosen) == ROWS_MAX or value_count > VALUES_MAX:
+            if byte_count > bytes_max or len(chosen) == ROWS_MAX or value_count > VALUES_MAX:
                 break
     return chosen if are_faster_as_columns(len(chosen), len(columns_of(chosen)), value_count) else []
+
+
+def fitting_lines(lines: Sequence[Line], bytes_max: int) -> Sequence[Line]:
+    """Returns the first lines, at least one, that have up to so many bytes as mutations."""
+    byte_count = 0
+    for place, line in enumerate(lines):
+        byte_count += line.byte_count if isinstance(line, PutRow) else line.ByteSize()
+        if byte_count > bytes_max and place:
+            return lines[:place]
+    return lines

@@ -25,6 +25,7 @@ def send_lines(servers: Servers, view: View[Text], lines: Mapping[bytes, Line]) 
             time.monotonic(),
             view.timeout_s,
             servers.repeated_for_s,
+            servers.request_bytes_max,
         )
         while not send.is_done:
             _send_once(servers, send)

@@ -134,6 +134,29 @@ def test_rows_out_of_time_are_unknown_only_if_they_were_sent(was_sent: bool) -> 
     assert len(caught.value.failed) == (not was_sent)
 
 
+@pytest.mark.parametrize("takes_columns", [False, True])
+def test_a_batch_is_divided_into_requests_that_the_server_takes(takes_columns: bool) -> None:
+    lines = BatchLines(1000, 1 << 20)
+    for number in range(200):
+        lines.put(b"%03d" % number, {"f:q": bytes(1000)}, None)
+    lines.put(b"large", {"f:q": bytes(70_000)}, None)
+    lines.increment(b"last", "f:n", 1)
+    send = BatchSend("t", lines.take(), 7, types_pb2.DURABILITY_FSYNC, 0.0, 10.0, request_bytes_max=100_000)
+    sizes, count = [], 0
+    while not send.is_done:
+        request = send.request_for(WHOLE, takes_columns=takes_columns)
+        sizes.append(request.point.ByteSize())
+        if request.point.HasField("put_rows"):
+            request.sent, request.answer = True, region_pb2.PointAnswer()
+        else:
+            answer(request, *[None] * len(request.point.mutate.mutations))
+        send.absorb(request, None, 1.0)
+        count += 1
+    assert send.finish() == 202
+    assert max(sizes) <= 100_000
+    assert count <= 5
+
+
 def test_rows_of_a_second_region_are_not_sent_after_the_deadline() -> None:
     left = Region(1, "t", b"", b"m", "s")
     send = send_of(b"a", b"y", b"z", timeout_s=1.0)

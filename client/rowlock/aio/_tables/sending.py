@@ -25,6 +25,7 @@ async def send_lines(servers: Servers, view: View[Text], lines: Mapping[bytes, L
             time.monotonic(),
             view.timeout_s,
             servers.repeated_for_s,
+            servers.request_bytes_max,
         )
         while not send.is_done:
             await _send_once(servers, send)
