@@ -65,9 +65,10 @@ errors: setup ## generate the exceptions of client and server from their table i
 faces: setup ## generate the sync face of the client from the asyncio face
 	@$(PYTHON) -m tools.async_to_sync
 
-api: setup ## generate docs/api.md from the docstrings, and docs/settings.md
+api: setup ## generate docs/api.md, docs/settings.md and docs/commands.md from the code
 	@$(PYTHON) -m tools.api
 	@$(PYTHON) -m tools.settings
+	@$(PYTHON) -m tools.commands
 
 lock: setup ## pin the newest compatible dependencies
 	@$(UV) pip compile -q --universal --extra server --extra pandas --extra spark --group pyproject.toml:dev pyproject.toml \

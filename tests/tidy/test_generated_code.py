@@ -75,7 +75,7 @@ def test_the_sync_face_is_fresh(root: Path) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
-@pytest.mark.parametrize("tool", ["tools.api", "tools.settings"])
+@pytest.mark.parametrize("tool", ["tools.api", "tools.settings", "tools.commands"])
 def test_a_generated_page_is_fresh(root: Path, tool: str) -> None:
     ran = subprocess.run([sys.executable, "-m", tool, "--check"], cwd=root, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
