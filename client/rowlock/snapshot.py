@@ -58,7 +58,8 @@ class Snapshot(TakenSnapshot):
 
     Every scan restarts its lease when it begins and when it ends, and the snapshot does not expire while a scan reads.
     It ends with its `with` block, when its lease expires, when its table is dropped or truncated, and when its
-    server stops. From then on scans raise SnapshotEndedError. Until it ends, the server keeps all its cells on disk.
+    server stops. From then on scans raise SnapshotEndedError. Until it ends, the server keeps
+    all its cells on disk, but for those of families that are dropped.
     """
 
     def __init__(self, servers: Servers, message: catalog_pb2.Snapshot, timeout_s: float) -> None:

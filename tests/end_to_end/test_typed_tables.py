@@ -272,6 +272,36 @@ def test_typed_tables_of_all_clients_go_on_without_the_columns_of_a_dropped_fami
             unknown.cells("x", "b")
 
 
+def test_conditions_go_by_a_mapping_that_another_client_has_widened(tmp_path: Path) -> None:
+    """They compared by the earlier type: an equal value was another one, and filters failed until a row was read."""
+    with contextlib.ExitStack() as closing:
+        address = closing.enter_context(Server(tmp_path / "data")).address
+        client, *others = [closing.enter_context(rowlock.connect(address)) for _ in range(5)]
+        client.create_table("t", mapping="k STRING :key, n INT f:n")
+        equal, less, counting, mutating = [other.typed_table("t") for other in others]
+        client.alter_table("t", mapping="k STRING :key, n BIGINT f:n")
+        client.typed_table("t").put("x", {"n": 7})
+        assert equal.check_and_put("x", "n", 7, {"n": 8})
+        result = equal.check_and_put("x", "n", 7, {"n": 9})
+        assert (bool(result), result.current) == (False, 8)
+        assert less.check_and_put("x", "n", 9, {"n": 5}, op="<")
+        with pytest.raises(rowlock.FilterTypeError):
+            counting.count(where=counting.column("n") > 1)
+        assert counting.count(where=counting.column("n") > 1) == 1
+        assert mutating.check_and_mutate("x", [rowlock.Check("n", 5)], [rowlock.Increment("n", 2)])
+        assert mutating.row("x") == {"n": 7}
+
+
+def test_a_value_that_fits_no_mapping_meets_no_condition(tmp_path: Path) -> None:
+    with rowlock.open(tmp_path) as db:
+        table = db.create_table("t", mapping="k STRING :key, n INT f:n")
+        db.table("t").put("x", {"f:n": b"odd"})
+        result = table.check_and_put("x", "n", 7, {"n": 8})
+        assert not result
+        with pytest.raises(MappingError):
+            _ = result.current
+
+
 def test_a_call_that_fails_with_an_old_mapping_does_so_once(tmp_path: Path) -> None:
     old, new = "k STRING :key, a BIGINT f:a, m STRING g:m", "k STRING :key, a BIGINT f:a, m STRING h:m"
     row = {"a": 1, "m": "x"}
@@ -281,13 +311,12 @@ def test_a_call_that_fails_with_an_old_mapping_does_so_once(tmp_path: Path) -> N
         lambda table: table.count(where=table.column("m") == "x"),
         lambda table: list(table.scan(columns=["m"])),
         lambda table: table.put_arrow(pa.table({"k": ["x"], "m": ["x"]})),
-        lambda table: table.check_and_put("x", "m", "x", row),
     ]
     with contextlib.ExitStack() as closing:
         address = closing.enter_context(Server(tmp_path / "data")).address
-        client, *others = [closing.enter_context(rowlock.connect(address)) for _ in range(1 + len(calls))]
+        client, *others = [closing.enter_context(rowlock.connect(address)) for _ in range(2 + len(calls))]
         client.create_table("t", mapping=old)
-        tables = [other.typed_table("t") for other in others]
+        *tables, checking = [other.typed_table("t") for other in others]
         client.alter_table(
             "t", set_families={"h": rowlock.Family()}, drop_families=["g"], mapping=new, replace_mapping=True
         )
@@ -295,6 +324,7 @@ def test_a_call_that_fails_with_an_old_mapping_does_so_once(tmp_path: Path) -> N
             with pytest.raises((FamilyNotFoundError, BulkError)):
                 call(table)
             call(table)
+        assert checking.check_and_put("x", "m", "x", row)  # Refused with the old mapping, it is made with the new one.
         assert client.typed_table("t").row("x") == row
 
 

@@ -211,8 +211,9 @@ READING = [
         "a flush that does not commit drops its segments",
         "LiveFiles._apply",
         "            self._commit(self._edited(self.manifest if manifest is None else manifest, edit))\n"
+        "            dropped, self._dropped = self._dropped, []\n"
         "            self._publish(edit)\n",
-        "            try:\n"
+        "            dropped = []\n            try:\n"
         "                self._commit(self._edited(self.manifest if manifest is None else manifest, edit))\n"
         "            finally:\n"
         "                self._publish(replace(edit, added={}))\n",

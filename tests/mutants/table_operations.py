@@ -105,4 +105,27 @@ TABLE_OPERATIONS = [
         "unit/region/test_live_files.py::"
         "test_files_of_a_family_that_was_dropped_without_space_are_removed_by_the_next_edit",
     ),
+    Mutant(
+        "a compaction that is committed while its family is dropped publishes its files",
+        "LiveFiles._publish",
+        "                if number not in served:\n",
+        "                if False:\n",
+        "unit/region/test_live_files.py::"
+        "test_a_family_that_is_dropped_while_a_replacement_of_its_files_is_committed_leaves_none",
+    ),
+    Mutant(
+        "a typed check of an earlier type is not repeated",
+        "TypedCheckAnswer.is_unfit",
+        "        except MappingError:\n            return True\n",
+        "        except MappingError:\n            return False\n",
+        "end_to_end/test_typed_tables.py::test_conditions_go_by_a_mapping_that_another_client_has_widened",
+        CLIENT,
+    ),
+    Mutant(
+        "a request that never fits beside its message is busy",
+        "PointRun.hand_over",
+        "            if is_counted and cost + _MESSAGE_COST > requests.bytes_max:\n",
+        "            if False:\n",
+        "end_to_end/test_small_memory.py::test_a_request_that_never_fits_beside_its_message_is_refused_at_once",
+    ),
 ]

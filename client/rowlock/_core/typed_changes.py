@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rowlock_proto.v1 import region_pb2
@@ -111,33 +112,53 @@ def encoded_checks(codec: RowCodec, checks: Iterable[Check | Filter] | Check | F
     return [encoded_check(codec, check) for check in given]
 
 
-def typed_check_result(
-    codec: RowCodec, checks: Iterable[Check | Filter], row: bytes, request: Request, answer: region_pb2.PointAnswer
-) -> TypedCheckResult:
-    """Returns the result of a conditional change. checks: the encoded ones, in the caller's order."""
-    result = answer.mutate.results[0]
-    mutation = request.point.mutate.mutations[0]
-    found = {cell.family + b":" + cell.qualifier: cell.value for cell in result.seen}
-    changes = mutation.changes if result.condition_met else mutation.otherwise
+@dataclass(frozen=True, slots=True)
+class TypedCheckAnswer:
+    """The answer to a conditional change. checks: the encoded ones, in the caller's order."""
 
-    def name_of(column: bytes) -> str:
-        cell = _cell_of(codec, column)
+    codec: RowCodec
+    checks: Sequence[Check | Filter]
+    row: bytes
+    request: Request
+    answer: region_pb2.PointAnswer
+
+    @property
+    def is_unfit(self) -> bool:
+        """Whether nothing was changed, and a value that was found does not fit the mapping."""
+        result = self.answer.mutate.results[0]
+        if result.condition_met or self.request.point.mutate.mutations[0].otherwise:
+            return False
+        try:
+            for cell in result.seen:
+                self._decode(cell.family + b":" + cell.qualifier, cell.value)
+        except MappingError:
+            return True
+        return False
+
+    def result(self) -> TypedCheckResult:
+        """Returns the result for the caller."""
+        result = self.answer.mutate.results[0]
+        mutation = self.request.point.mutate.mutations[0]
+        found = {cell.family + b":" + cell.qualifier: cell.value for cell in result.seen}
+        changes = mutation.changes if result.condition_met else mutation.otherwise
+        return TypedCheckResult(
+            applied=result.condition_met,
+            name_of=self._name_of,
+            decode=self._decode,
+            stored={
+                column: found.get(column)
+                for column in dict.fromkeys(_compared(self.checks, with_filters=mutation.condition.return_filtered))
+            },
+            results=typed_results(self.codec, changes, self.answer),
+        )
+
+    def _name_of(self, column: bytes) -> str:
+        cell = _cell_of(self.codec, column)
         return column.decode(errors="surrogateescape") if cell is None else cell.mapped.name
 
-    def decode(column: bytes, value: bytes) -> Any:
-        cell = _cell_of(codec, column)
-        return value if cell is None else cell.decode(value, row)
-
-    return TypedCheckResult(
-        applied=result.condition_met,
-        name_of=name_of,
-        decode=decode,
-        stored={
-            column: found.get(column)
-            for column in dict.fromkeys(_compared(checks, with_filters=mutation.condition.return_filtered))
-        },
-        results=typed_results(codec, changes, answer),
-    )
+    def _decode(self, column: bytes, value: bytes) -> Any:
+        cell = _cell_of(self.codec, column)
+        return value if cell is None else cell.decode(value, self.row)
 
 
 def typed_results(codec: RowCodec, changes: Iterable[Any], answer: region_pb2.PointAnswer) -> list[Any]:

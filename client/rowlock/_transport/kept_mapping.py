@@ -13,7 +13,7 @@ from rowlock._core.retry import Attempts, Kind
 from rowlock._core.view import View
 from rowlock._transport.servers import Servers
 from rowlock._uninterrupted import Uninterrupted
-from rowlock.errors import FamilyNotFoundError, MappingError, RowlockError
+from rowlock.errors import FamilyNotFoundError, FilterTypeError, MappingError, RowlockError
 
 if TYPE_CHECKING:
     from rowlock._core.table_mapping import InUse, TableMapping
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# What a call may raise because the kept mapping has changed since: by itself, or because a family was dropped.
-STALE_MAPPING = (MappingError, FamilyNotFoundError)
+# What a call may raise because the kept mapping has changed since: by itself, or because a family was dropped. Nothing
+# was changed then.
+STALE_MAPPING = (MappingError, FilterTypeError, FamilyNotFoundError)
 
 
 def kept_mapping_text(servers: Servers, table: str, timeout_s: float) -> str:

@@ -21,6 +21,8 @@ R = TypeVar("R", bound=Request)
 INLINE_ROWS_MAX = 64
 # A worker also executes a change of more parts: changes and checks of all its rows.
 INLINE_PARTS_MAX = 256
+# What is counted for a message of one request beside that request.
+_MESSAGE_COST = 1000
 
 
 class PointRun(ABC, Generic[R]):
@@ -60,8 +62,14 @@ class PointRun(ABC, Generic[R]):
     def hand_over(self, pool: Executor, loop: asyncio.AbstractEventLoop, *, is_counted: bool) -> None:
         """3 Hand over, on the loop. `is_counted`: the ledger counts its message until all of that is answered."""
         request = self._request
+        rows_cost = ROW_COST * request.row_count()
+        cost = REQUEST_COST * request.byte_count() + rows_cost
+        requests = self._points.requests
         try:
-            self._hold((0 if is_counted else REQUEST_COST * request.byte_count()) + ROW_COST * request.row_count())
+            if is_counted and cost + _MESSAGE_COST > requests.bytes_max:
+                # "Busy" would be wrong: it never fits beside its own message.
+                raise requests.refusal(cost + _MESSAGE_COST)
+            self._hold(rows_cost if is_counted else cost)
         except RegionServerError as refusal:
             self._answer(request.failure(refusal, ""))
             return

@@ -127,8 +127,8 @@ class LiveFiles:
             self._dropped += [file for store in edit.dropped for file in store.files]
             self._check_replaced(edit)
             self._commit(self._edited(self.manifest if manifest is None else manifest, edit))
-            self._publish(edit)
             dropped, self._dropped = self._dropped, []
+            self._publish(edit)
         for file in dropped:
             file.remove_when_unused()
         for replacement in edit.replaced.values():
@@ -141,8 +141,11 @@ class LiveFiles:
         for number, replacement in edit.replaced.items():
             store = next((store for store in self._stores.all() if store.family.number == number), None)
             if store is None:
-                raise FamilyNotFoundError(f"family {number} of the region in {self.folder} was dropped meanwhile")
+                raise self._dropped_error(number)
             _place_of(replacement.inputs, store)
+
+    def _dropped_error(self, family_number: int) -> FamilyNotFoundError:
+        return FamilyNotFoundError(f"family {family_number} of the region in {self.folder} was dropped meanwhile")
 
     def prepare(self, files: Mapping[int, Sequence[StoreFile]]) -> None:
         """Names new files in a manifest, durably; they count if the catalog gets the commit in their infos.
@@ -213,6 +216,8 @@ class LiveFiles:
         live = self.manifest.store_files
         store_files = {number: infos for number, infos in live.items() if number in served}
         for number, replacement in edit.replaced.items():
+            if number not in served:
+                raise self._dropped_error(number)
             store_files[number] = _replaced_infos(store_files[number], replacement)
         for number, file in edit.added.items():
             store_files[number] = (file.info, *store_files.get(number, ()))
@@ -229,19 +234,24 @@ class LiveFiles:
         """2. Replaces segments by files, in one step for all readers."""
 
         def exchange() -> None:
+            served = {store.family.number: store for store in self._stores.all()}
             for number, file in edit.added.items():
                 store = self._stores.of(number)
                 store.files = (file, *store.files)
             for number, replacement in edit.replaced.items():
-                store = self._stores.of(number)
+                if number not in served:
+                    # The family was dropped while the manifest was written. The manifest of the drop follows.
+                    self._dropped += [file for file in replacement.outputs if file not in replacement.inputs]
+                    continue
+                store = served[number]
                 place = _place_of(replacement.inputs, store)
                 after = store.files[place + len(replacement.inputs) :]
                 store.files = (*store.files[:place], *replacement.outputs, *after)
             for number, segments in edit.flushed.items():
                 self._stores.of(number).memstore.drop(segments)
             for number, write_number in edit.settled.items():
-                store = self._stores.of(number)
-                store.family = forgotten(store.family, write_number)
+                if number in served:
+                    served[number].family = forgotten(served[number].family, write_number)
 
         if edit.added or edit.replaced or edit.flushed:
             self._stores.change(exchange)

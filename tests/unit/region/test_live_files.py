@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from rowlock_regionserver.files import Files
 from rowlock_regionserver.memstore.memstore import Segment
 from rowlock_regionserver.region.live_files import Edit, LiveFiles, Replacement
 from rowlock_regionserver.region.manifest import Manifest, read_manifest, write_manifest
-from rowlock_regionserver.region.stores import Stores
+from rowlock_regionserver.region.stores import Store, Stores
 from rowlock_regionserver.storefile.cache import BlockCache
 from rowlock_regionserver.storefile.open_files import OpenFiles
 from rowlock_regionserver.storefile.reader import StoreFile
@@ -34,8 +34,10 @@ class FailingFiles(Files):
     def __init__(self) -> None:
         self.no_space = False
         self.no_sync = False
+        self.before_rename: Callable[[], object] = lambda: None
 
     def rename(self, source: Path, target: Path) -> None:
+        self.before_rename()
         if self.no_space:
             raise OSError(errno.ENOSPC, "no space", str(target))
         super().rename(source, target)
@@ -269,6 +271,29 @@ def test_an_edit_keeps_what_another_one_changed_meanwhile(region: Region) -> Non
     assert region.named() == {1: [4, 3]}
     assert region.live.manifest.flushed_write_number == 9
     assert region.live.manifest.next_file_number == 5
+
+
+def test_a_family_that_is_dropped_while_a_replacement_of_its_files_is_committed_leaves_none(region: Region) -> None:
+    """The commit failed by KeyError after its manifest was live, and its files were removed."""
+    first = region.file(F)
+    region.live.apply_edit(Edit(added={1: first}))
+    replaced = Edit(replaced={1: Replacement([first], [region.file(F)])}, settled={1: 5})
+    del first
+    dropped: list[Store] = []
+
+    def drop() -> None:
+        region.files.before_rename = lambda: None
+        dropped.extend(region.stores.alter(Table("t", 1, (G,)), 8, 0))
+
+    region.files.before_rename = drop
+    region.live.apply_edit(replaced)
+    del replaced
+    assert (region.named(), region.stored()) == ({1: [2]}, ["1-1.store", "1-2.store"])
+    region.live.apply_edit(Edit(dropped=dropped))
+    dropped.clear()
+    gc.collect()
+    region.open_files.close_released()
+    assert (region.named(), region.stored()) == ({}, [])
 
 
 def test_files_of_a_dropped_family_are_not_replaced(region: Region) -> None:

@@ -15,6 +15,7 @@ from rowlock._core.bulk_input import ArrowInput
 from rowlock._core.defaults import BATCH_BYTES_DEFAULT, BUSY_TIMEOUT_S_DEFAULT
 from rowlock._core.table_mapping import TableMapping
 from rowlock._core.typed_changes import (
+    TypedCheckAnswer,
     appendable,
     appended,
     changes_of,
@@ -22,13 +23,12 @@ from rowlock._core.typed_changes import (
     deletes_of,
     encoded_changes,
     encoded_checks,
-    typed_check_result,
     typed_results,
 )
 from rowlock._core.typed_rows import Row, RowCodec
 from rowlock._core.view import View
 from rowlock.aio._transport.bulk import put_arrow
-from rowlock.aio._transport.kept_mapping import encoded_by_mapping, mapping_in_use
+from rowlock.aio._transport.kept_mapping import compare_again, encoded_by_mapping, mapping_in_use, read_by_mapping
 from rowlock.aio._transport.servers import Servers
 from rowlock.aio.table import Table
 from rowlock.aio.typed_batch import TypedBatch
@@ -239,26 +239,36 @@ class TypedTableChanges(Generic[Row]):
         otherwise: Callable[[RowCodec], list[Change]],
     ) -> TypedCheckResult:
         given = checks if isinstance(checks, Check | Filter) else list(checks)
-        codec, row, encoded, met, unmet = await self._encoded(
-            lambda codec: (
-                codec,
-                codec.key.encode(key),
-                encoded_checks(codec, given),
-                then(codec),
-                otherwise(codec),
-            )
+        changed = await read_by_mapping(
+            self._servers, self._view, self._mapping, lambda codec: self._checked(codec, key, given, then, otherwise)
         )
+        if changed.is_unfit:
+            # It was compared as bytes of the earlier type, and may be equal by the mapping that is kept now.
+            await compare_again(self._servers, self._view, self._mapping)
+            if (await mapping_in_use(self._servers, self._view, self._mapping)).codec is not changed.codec:
+                return await self._changed_if(key, given, then, otherwise)
+        return changed.result()
+
+    async def _checked(
+        self,
+        codec: RowCodec,
+        key: Key,
+        checks: Check | Filter | list[Check | Filter],
+        then: Callable[[RowCodec], list[Change]],
+        otherwise: Callable[[RowCodec], list[Change]],
+    ) -> TypedCheckAnswer:
+        row, encoded = codec.key.encode(key), encoded_checks(codec, checks)
         request = point.check_and_mutate(
             self.name,
             row,
             encoded,
-            met,
-            unmet,
+            then(codec),
+            otherwise(codec),
             self._view.durability,
             return_filtered=self._servers.returns_filtered,
         )
         answer = await self._servers.point(request, self._view.timeout_s)
-        return typed_check_result(codec, encoded, row, request, answer)
+        return TypedCheckAnswer(codec, encoded, row, request, answer)
 
     async def _encoded(self, encode: Callable[[RowCodec], T]) -> T:
         return await encoded_by_mapping(self._servers, self._view, self._mapping, encode)
