@@ -57,7 +57,8 @@ COMPACTING_MUTANTS = [
         "            self._commit(self._edited(self.manifest if manifest is None else manifest, edit))\n"
         "            dropped, self._dropped = self._dropped, []\n"
         "            self._publish(edit)\n",
-        "            dropped = []\n            edited = self._edited(self.manifest if manifest is None else manifest, edit)\n"
+        "            dropped = []\n"
+        "            edited = self._edited(self.manifest if manifest is None else manifest, edit)\n"
         "            self._publish(edit)\n"
         "            self._commit(edited)\n",
         f"{LIVE_FILES}::test_without_space_for_the_manifest_the_outputs_are_removed_and_the_inputs_stay",
