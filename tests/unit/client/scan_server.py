@@ -62,6 +62,8 @@ class ScanServer:
         self.socket.close()
         self.client_socket.close()
         self.kept.close()
+        if hasattr(self, "opened"):  # A test may have dropped it. Its socket is another one once it was kept.
+            self.opened.socket.close()
 
 
 def batch_frame(row_count: int, arrow: bytes = b"") -> bytes:
