@@ -66,7 +66,7 @@ def check_no_orphans(store: Store) -> None:
 def test_a_crash_at_any_call_of_a_large_commit_leaves_all_of_it_or_nothing(tmp_path: Path, *, replaces: bool) -> None:
     after = NEW if replaces else {**NEW, b"k": b"old"}
     committed = again_committed = 0
-    for call in drawn_calls(500, 12, f"large commit {replaces}"):
+    for call in drawn_calls(500, 5, f"large commit {replaces}"):
         disk = SimulatedFiles(tmp_path / f"disk-{call}")
         store, ref = open_on(disk)
         stage_new(store, ref)
